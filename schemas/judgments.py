@@ -4,7 +4,7 @@ from schemas.contract import Column, Table
 from schemas.pages import CONFIGURATIONS, SETS
 
 VARIANTS = ("plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only")
-"""`plain` sees the page alone, `evidence_only` is no judge but the card's own value, the rest see the page and a card."""
+"""`plain` sees the page alone, `evidence_only` is the card's own value, the rest see page and card."""
 
 GROUNDED = ("popularity", "ctr", "qri", "qri_unfiltered")
 
@@ -27,7 +27,7 @@ JUDGMENTS = Table(
         Column(name="corpus", type="string", key=True, meaning="document collection"),
         Column(name="variant", type="string", key=True, meaning="what the judge saw", allowed=VARIANTS),
         Column(name="page_id", type="string", key=True, meaning="page"),
-        Column(name="model", type="string", key=True, meaning="model's name, 'offline-baseline', or 'none' (evidence_only)"),
+        Column(name="model", type="string", key=True, meaning="model, 'offline-baseline', or 'none' (evidence_only)"),
         Column(name="sample", type="int", key=True, minimum=0, meaning="sample of one model, from 0"),
         Column(name="query_key", type="bigint", meaning="key of the page's query"),
         Column(name="system", type="string", nullable=True, meaning="a or b of a launch", allowed=("a", "b")),
@@ -36,17 +36,17 @@ JUDGMENTS = Table(
         Column(name="qri_count", type="int", minimum=0, meaning="rows of the filtered cards over the page's items"),
         Column(name="label", type="double", nullable=True, minimum=0, maximum=1, meaning="0, 0.5 or 1; null: unscored"),
         Column(name="expected_label", type="double", nullable=True, minimum=0, maximum=1,
-               meaning="expected label: over grade tokens, item grades or the baseline's score; value of evidence_only"),
+               meaning="over grade tokens, item grades or the baseline's score; value of evidence_only"),
         Column(name="reason", type="string", nullable=True, meaning="why there is no label", allowed=REASONS),
         Column(name="rationale", type="string", meaning="the judge's own short reason, untrusted text"),
         Column(name="cited", type="list of bigint", meaning="evidence rows relied on that were really shown"),
         Column(name="cited_invented", type="int", minimum=0, meaning="evidence rows named that were not shown"),
         Column(name="evidence_rows", type="int", minimum=0, meaning="evidence rows shown to the judge"),
-        Column(name="evidence_cut", type="int", minimum=0, meaning="least similar rows left out: the prompt was too long"),
-        Column(name="prompt_sha256", type="string", nullable=True, meaning="key: model, parameters, rubric, schema, prompt"),
+        Column(name="evidence_cut", type="int", minimum=0, meaning="least similar rows left out of too long a prompt"),
+        Column(name="prompt_sha256", type="string", nullable=True, meaning="of model, parameters, rubric, schema, prompt"),
         Column(name="tokens_in", type="bigint", minimum=0, unit="tokens", meaning="prompt tokens billed"),
         Column(name="tokens_out", type="bigint", minimum=0, unit="tokens", meaning="completion tokens billed"),
-        Column(name="latency_ms", type="double", nullable=True, minimum=0, unit="ms", meaning="time of the answering call"),
+        Column(name="latency_ms", type="double", nullable=True, minimum=0, unit="ms", meaning="of the answering call"),
         Column(name="cached", type="boolean", meaning="answered by an earlier call, nothing paid now"),
         Column(name="reused_from_plain", type="boolean", meaning="no evidence: plain's label, equal by construction"),
         Column(name="possibly_billed_twice", type="boolean", meaning="more than one call for it may have been billed"),
