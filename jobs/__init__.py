@@ -1,0 +1,1 @@
+"""Hindcast: grades search result pages with what past users did."""

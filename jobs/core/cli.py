@@ -1,0 +1,111 @@
+"""Conventions of the command line: shared options, one place for errors and exit codes, JSON as the last line.
+
+Exit codes (formats.md): 0 done; 1 failed, nothing published; 2 wrong use; 3 a report gate failed.
+"""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Annotated, Any
+
+import typer
+
+from jobs.core.errors import HindcastError, UsageError
+from jobs.core.progress import Progress
+from jobs.core.settings import Settings, load_settings
+from schemas.names import BadName, launch_id, run_key
+
+ConfigOption = Annotated[str, typer.Option("--config", help="Path of hindcast.toml.", envvar="HINDCAST_CONFIG")]
+DayOption = Annotated[str, typer.Option("--day", help="Night: event day, YYYY-MM-DD (UTC).")]
+LaunchOption = Annotated[str, typer.Option("--launch", help="Launch id, instead of --day.")]
+RunOption = Annotated[str, typer.Option("--run", help="Run key, such as night-2026-11-20, instead of --day.")]
+CorpusOption = Annotated[str, typer.Option("--corpus", help="Only this corpus.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object as the last line of stdout.")]
+
+
+def command(app: typer.Typer, name: str, *, example: str) -> Callable:
+    """Register a verb: its errors become one line on stderr and an exit code, its help ends with an example."""
+
+    def register(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def guarded(*args: Any, **options: Any) -> None:
+            with exits():
+                function(*args, **options)
+
+        app.command(name, epilog=f"Example: {example}")(guarded)
+        return function
+
+    return register
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """Turn expected errors into a line on stderr and the exit code of formats.md."""
+    try:
+        yield
+    except HindcastError as error:
+        print(f"hindcast: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+    except BadName as error:
+        print(f"hindcast: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
+    """Print the outcome of a command: one JSON object, or the readable text (else `key: value` lines)."""
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False, default=str, allow_nan=False), flush=True)
+    else:
+        print(text or "\n".join(f"{k}: {_short(v)}" for k, v in summary.items()), flush=True)
+
+
+def parse_day(text: str, *, option: str = "--day") -> date:
+    """An ISO date; UsageError names the value."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no calendar date: write it as YYYY-MM-DD") from None
+
+
+@contextmanager
+def context(*, config: str, day: str = "", launch: str = "", run: str = "", quiet: bool = False) -> Iterator[Any]:
+    """A Context for one command: settings, store, run; its Spark session, if one was started, is stopped at the end."""
+    from jobs.core.context import Context, run_of
+    from jobs.core.spark import SparkProvider
+    from jobs.core.tables import Store
+
+    settings = settings_of(config)
+    which_day, which_launch = _which(day=day, launch=launch, run=run)
+    store = Store(settings.store_uri)
+    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
+    try:
+        chosen = run_of(settings, store, day=which_day, launch=which_launch)
+        yield Context(settings=settings, store=store, run=chosen, spark=spark, progress=Progress(None if quiet else sys.stderr))
+    finally:
+        spark.stop()
+
+
+def settings_of(config: str) -> Settings:
+    """Settings of a --config value; UsageError where the command needs one and none was given."""
+    if not config:
+        raise UsageError("no configuration: pass --config hindcast.toml or set HINDCAST_CONFIG")
+    return load_settings(config)
+
+
+def _which(*, day: str, launch: str, run: str) -> tuple[date | None, str | None]:
+    given = [name for name, value in (("--day", day), ("--launch", launch), ("--run", run)) if value]
+    if len(given) != 1:
+        raise UsageError(f"{' and '.join(given) or 'nothing'} given: name one of --day, --launch and --run")
+    if run:
+        key = run_key(run)
+        if key.startswith("night-"):
+            return parse_day(key.removeprefix("night-"), option="--run"), None
+        return None, key.removeprefix("launch-")
+    return (parse_day(day), None) if day else (None, launch_id(launch))
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)

@@ -1,0 +1,113 @@
+"""What a step gets: settings, store, run, Spark, progress and clock, and the run's manifest that ties steps together."""
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from importlib import metadata
+from typing import Any
+
+from jobs.core.errors import NotThereError
+from jobs.core.normalise import NORMALISATION
+from jobs.core.progress import Progress
+from jobs.core.settings import Settings
+from jobs.core.spark import SparkProvider
+from jobs.core.tables import Store
+from jobs.core.windows import Run
+
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "great-expectations", "polars", "sentence-transformers", "faiss-cpu",
+             "openai", "scikit-learn", "scipy", "ir-measures")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One run being computed; steps read table versions from its manifest and record what they did there."""
+
+    settings: Settings
+    store: Store
+    run: Run
+    spark: SparkProvider
+    progress: Progress
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def folder(self) -> str:
+        """The run's folder in the store, relative."""
+        return f"runs/{self.run.key}"
+
+    @property
+    def corpora(self) -> list[str]:
+        """Declared corpora, sorted."""
+        return sorted(self.settings.corpora)
+
+    def manifest(self) -> dict[str, Any]:
+        """The run's manifest; a fresh one if no step has recorded anything yet."""
+        path = f"{self.folder}/manifest.json"
+        return self.store.read_json(path) if self.store.exists(path) else self._fresh()
+
+    def record(self, step: str, summary: dict[str, Any], *, tables: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Write a step's summary and the versions of the tables that it wrote into the manifest; returns the summary.
+
+        Held under a lock, since mapped tasks may end together.
+        """
+        with self.store.documents.lock(f"manifest-{self.run.key}"):
+            manifest = self.manifest()
+            manifest["steps"][step] = {**summary, "finished_at": self.now().isoformat(timespec="seconds")}
+            manifest["tables"].update({t: self.store.version(t) for t in tables})
+            self.store.write_json(f"{self.folder}/manifest.json", manifest)
+        return summary
+
+    def table_version(self, table: str) -> int:
+        """Version of a table that this run's own steps recorded; NotThereError names the missing step's table."""
+        version = self.manifest()["tables"].get(table)
+        if version is None:
+            raise NotThereError(f"run {self.run.key} has not written {table}: run the step before this one first")
+        return version
+
+    def read(self, table: str, *, columns: list[str] | None = None, **where: Any) -> Any:
+        """Rows of this run's recorded version of a table; `where` names partition columns."""
+        return self.store.read(table, version=self.table_version(table), where=where, columns=columns)
+
+    def _fresh(self) -> dict[str, Any]:
+        run = self.run
+        return {
+            "run": run.key,
+            "launch_id": run.launch_id,
+            "as_of": run.as_of.isoformat(),
+            "cut": run.cut.isoformat(),
+            "windows": {
+                "evidence": [run.evidence.start.isoformat(), run.evidence.end.isoformat()],
+                "evaluation": [run.evaluation.start.isoformat(), run.evaluation.end.isoformat()] if run.evaluation else None,
+                "gap_days": run.gap_days,
+            },
+            "created_at": self.now().isoformat(timespec="seconds"),
+            "config_sha256": self.settings.sha256(),
+            "normalisation": NORMALISATION,
+            "versions": versions(),
+            "simulated": self.settings.report.simulated,
+            "tables": {},
+            "steps": {},
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Hindcast, Python and the packages behind the figures; missing packages are left out."""
+    found = {"python": platform.python_version()}
+    for name in ("hindcast", *_PACKAGES):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def run_of(settings: Settings, store: Store, *, day: date | None, launch: str | None) -> Run:
+    """The run that a command means: a night by day, or a launch whose parameters stand in the store."""
+    if launch is None and day is not None:
+        return Run.night(day, lengths=settings.windows.lengths)
+    path = f"launches/{launch}/launch.json"
+    if not store.exists(path):
+        raise NotThereError(f"launch {launch!r} is unknown in {store.uri}: run `hindcast launch forecast --id {launch}` first")
+    body = store.read_json(path)
+    lengths = settings.windows.model_copy(update=body.get("windows", {})).lengths
+    return Run.launch(body["launch_id"], start=date.fromisoformat(body["start"]), lengths=lengths)

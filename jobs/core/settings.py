@@ -1,0 +1,303 @@
+"""hindcast.toml as immutable settings (formats.md): unknown keys are refused, HINDCAST_SECTION__KEY variables override.
+
+Read once at the entry and passed in. Secrets (the user salt, API keys) are no settings: they are read from their own
+environment variables where they are used, so that no dump of the settings can hold them.
+"""
+
+import hashlib
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from jobs.core.errors import SettingsError
+from jobs.core.windows import WindowLengths
+from schemas.names import plain_name
+
+SECRETS = ("HINDCAST_USER_SALT", "HINDCAST_USER_SALT_ID", "HINDCAST_API_KEY")
+"""Environment variables with the prefix that are secrets or their ids, not settings."""
+
+RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_MASTER")
+"""Environment variables with the prefix that the set-up and the DAGs use."""
+
+Variant = Literal["plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Retrieval(_Part):
+    """Queries and qrels on which skills are evaluated; discovery never reads them."""
+
+    queries: str = ""
+    qrels: str = ""
+
+
+class Corpus(_Part):
+    """One document collection: its locales, catalogue, documents and human labels."""
+
+    locales: tuple[str, ...] = ()
+    items: str = ""
+    documents: str = ""
+    retrieval: Retrieval = Retrieval()
+    labels: str = ""
+    labels_map: str = ""
+
+
+class Source(_Part):
+    """One declared raw log (formats.md, [[sources]])."""
+
+    name: str
+    corpus: str
+    path: str
+    format: Literal["ubi", "csv", "jsonl", "parquet", "delta"] = "ubi"
+    columns: dict[str, str] = {}
+    values: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    rank_base: dict[str, int] = {"default": 1}
+    shown: Literal["auto", "listed", "displayed"] = "auto"
+    time_zone: str = ""
+    actions: dict[str, str | float] = {"impression": "impression", "click": "click"}
+    max_rejected: float = Field(default=0.05, ge=0, le=1)
+    lateness_days: int = Field(default=3, ge=0)
+    max_impressions_per_session_hour: int = Field(default=1000, ge=1)
+    max_queries_per_user_day: int = Field(default=2000, ge=1)
+
+    @field_validator("name", "corpus")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        return plain_name(value)
+
+
+class Privacy(_Part):
+    """What must never reach a card, page or report, and how long refused rows are kept."""
+
+    sensitive_queries: str = ""
+    rejected_days: int = Field(default=14, ge=0)
+
+
+class Windows(_Part):
+    """Lengths of the windows in days."""
+
+    evaluation_days: int = Field(default=10, ge=1)
+    gap_days: int = Field(default=7, ge=0)
+    evidence_days: int = Field(default=30, ge=1)
+    min_evidence_days: int = Field(default=7, ge=1)
+
+    @property
+    def lengths(self) -> WindowLengths:
+        """The same as the plain value that jobs.core.windows works with."""
+        return WindowLengths(**self.model_dump())
+
+
+class Propensity(_Part):
+    """How examination curves are made."""
+
+    estimator: Literal["auto", "randomised", "allpairs", "pbm_em", "declared"] = "auto"
+    declared_eta: float = Field(default=1.0, gt=0)
+    declared_table: dict[str, float] = {}
+    max_rank: int = Field(default=10, ge=2)
+    bootstrap: int = Field(default=200, ge=0)
+    by_segment: bool = False
+    sample_queries: int = Field(default=20_000, ge=1)
+    floor: float = Field(default=0.01, gt=0, lt=1)
+
+
+class Evidence(_Part):
+    """Evidence rows and cards."""
+
+    min_users: int = Field(default=20, ge=1)
+    top_k: int = Field(default=10, ge=1)
+    embedding_model: str = "all-MiniLM-L6-v2"
+    near_duplicate_cosine: float = Field(default=0.9, gt=0, le=1)
+    relevance: Literal["ratio", "ratio_eb", "ips", "weighted", "ctr"] = "ratio"
+    other_locales: bool = False
+    by_segment: bool = False
+
+
+class Pages(_Part):
+    """The Logs set."""
+
+    queries: int = Field(default=5000, ge=1)
+    users: tuple[int, int] = (20, 400)
+    degraded_share: float = Field(default=0.2, ge=0, le=1)
+    min_item_relevance: float = Field(default=0.3, ge=0)
+    min_item_impressions: int = Field(default=20, ge=1)
+    instances: int = Field(default=3, ge=1)
+    strata: tuple[Literal["locale", "popularity"], ...] = ()
+
+
+class Judging(_Part):
+    """Which judge grades, what it sees, and what it may cost."""
+
+    judge: Literal["offline-baseline", "openai", "local"] = "offline-baseline"
+    kind: Literal["page", "item"] = "page"
+    model: str = ""
+    base_url: str = ""
+    prompts: str = ""
+    item_fields: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ("plain", "qri")
+    ablation_weekday: str = "sunday"
+    judge_on_backfill: bool = False
+    budget_usd: float = Field(default=20.0, ge=0)
+    max_pages: int = Field(default=0, ge=0)
+    shard_pages: int = Field(default=2000, ge=1)
+    max_shards: int = Field(default=200, ge=1)
+    slots: int = Field(default=64, ge=1)
+    requests_per_minute: int = Field(default=0, ge=0)
+    tokens_per_minute: int = Field(default=0, ge=0)
+    request_timeout_s: float = Field(default=60.0, gt=0)
+    run_deadline_s: float = Field(default=6 * 3600.0, gt=0)
+    max_output_tokens: int = Field(default=300, ge=16)
+    context_tokens: int = Field(default=0, ge=0)
+    temperature: float = Field(default=0.0, ge=0)
+    samples: int = Field(default=1, ge=1)
+    seed: int = 0
+    batch: bool = False
+    model_path: str = ""
+    anchor_pages: int = Field(default=50, ge=0)
+    repeat_pages: int = Field(default=50, ge=0)
+
+
+class Skills(_Part):
+    """SkillQR discovery."""
+
+    max_skills: int = Field(default=5, ge=1)
+    max_rounds: int = Field(default=3, ge=1)
+    clusters: int = Field(default=0, ge=0)
+    seed: int = 0
+
+
+class Gates(_Part):
+    """Thresholds under which a report is published but marked (exit code 3)."""
+
+    min_spearman: float | None = 0.2
+    max_unscored: float | None = 0.02
+
+
+class Report(_Part):
+    """The report: gates, bootstrap and whether the log is simulated."""
+
+    gates: Gates = Gates()
+    bootstrap: int = Field(default=2000, ge=100)
+    seed: int = 0
+    min_slice: int = Field(default=30, ge=2)
+    simulated: bool = False
+
+
+class Spark(_Part):
+    """Where Spark runs; `local[*]` is the embedded default."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    conf: dict[str, str] = {}
+    max_collected_rows: int = Field(default=5_000_000, ge=1)
+
+
+class Settings(_Part):
+    """All settings; `root` is the folder that relative paths of the file start from."""
+
+    root: str = "."
+    store: str = "store/"
+    corpora: dict[str, Corpus] = {}
+    sources: tuple[Source, ...] = ()
+    privacy: Privacy = Privacy()
+    windows: Windows = Windows()
+    propensity: Propensity = Propensity()
+    evidence: Evidence = Evidence()
+    pages: Pages = Pages()
+    judging: Judging = Judging()
+    skills: Skills = Skills()
+    report: Report = Report()
+    spark: Spark = Spark()
+
+    @field_validator("corpora")
+    @classmethod
+    def _named(cls, value: dict[str, Corpus]) -> dict[str, Corpus]:
+        for name in value:
+            plain_name(name, kind="corpus")
+        return value
+
+    @model_validator(mode="after")
+    def _sources_fit(self) -> "Settings":
+        names = [s.name for s in self.sources]
+        doubled = sorted({n for n in names if names.count(n) > 1})
+        if doubled:
+            raise ValueError(f"sources {', '.join(doubled)} stand twice: give each source a name of its own")
+        unknown = sorted({s.corpus for s in self.sources} - set(self.corpora))
+        if unknown:
+            raise ValueError(f"sources name the corpora {', '.join(unknown)}, which have no [corpora.NAME] table")
+        return self
+
+    def path(self, text: str) -> str:
+        """A path or URI of the file, relative ones resolved against `root`; empty stays empty."""
+        if not text or "://" in text or Path(text).is_absolute():
+            return text
+        return str(Path(self.root) / text)
+
+    @property
+    def store_uri(self) -> str:
+        """Root of the store as an absolute local path or a URI."""
+        return self.path(self.store).rstrip("/")
+
+    def sha256(self) -> str:
+        """Hash of everything that can change a result (paths resolved apart), as run manifests record it."""
+        body = self.model_dump(mode="json", exclude={"root", "store", "spark"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def load_settings(path: str | Path | None, *, environment: dict[str, str] | None = None, **overrides: Any) -> Settings:
+    """Read hindcast.toml (or defaults when `path` is None), then HINDCAST_… variables, then `overrides`.
+
+    `overrides` are dotted-path values as nested dicts, for command-line options. Raises SettingsError naming every
+    unknown key and every value that does not fit.
+    """
+    body = _read(path)
+    for name, text in sorted((os.environ if environment is None else environment).items()):
+        if name.startswith("HINDCAST_") and name not in SECRETS + RESERVED:
+            _set(body, name.removeprefix("HINDCAST_").lower().split("__"), _value(text), name)
+    merged = merge(body, overrides)
+    merged.setdefault("root", str(Path(path).resolve().parent) if path else str(Path.cwd()))
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()]
+        raise SettingsError(f"{path or 'settings'}: " + "; ".join(lines)) from None
+
+
+def merge(base: dict, over: dict) -> dict:
+    """`base` with `over` laid over it, tables merged key by key; neither is changed."""
+    out = dict(base)
+    for key, value in over.items():
+        out[key] = merge(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+    return out
+
+
+def _read(path: str | Path | None) -> dict:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such file; pass --config with the path of your hindcast.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is no TOML file ({error}); mend that line") from None
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _set(body: dict, keys: list[str], value: Any, name: str) -> None:
+    for key in keys[:-1]:
+        body = body.setdefault(key, {})
+        if not isinstance(body, dict):
+            raise SettingsError(f"{name}: {key} is a value, not a table; check the spelling of the variable")
+    body[keys[-1]] = value

@@ -1,0 +1,304 @@
+"""The only access to Delta tables. All commits go through delta-rs; heavy steps write their files in Spark tasks.
+
+A write replaces literal partitions and nothing else, in one commit, after the rows were checked against their contract.
+Reads name a version; deletion vectors and column mapping stay off, so that Spark and delta-rs read the same files.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import polars as pl
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from jobs.core.errors import ConflictError, ContractError, NotThereError
+from jobs.core.storage import Files, filesystem, rust_uri, storage_options
+from schemas.catalog import table as declared
+from schemas.contract import Table
+
+Where = Mapping[str, Any]
+"""Partition column to a literal, or to a list of literals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFile:
+    """A live file of a table version: absolute URI, partition values as text, rows, and minima/maxima of columns."""
+
+    uri: str
+    partition: dict[str, str]
+    rows: int
+    size: int
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedFile:
+    """A file that a task has written below its table and that no version knows yet; plain values, safe to pickle."""
+
+    path: str
+    partition: dict[str, str]
+    rows: int
+    size: int
+    stats: str
+
+    def as_dict(self) -> dict:
+        """Plain dict, as tasks return it."""
+        return asdict(self)
+
+
+class Store:
+    """A store: Delta tables under tables/, documents beside them. Open one per process and pass it in."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self.files_ = Files(self.uri)
+
+    # --- documents -------------------------------------------------------------------------------------------------
+
+    @property
+    def documents(self) -> Files:
+        """JSON documents and folders of the store (manifests, ledgers, reports, published.json)."""
+        return self.files_
+
+    def read_json(self, path: str) -> Any:
+        """A JSON document of the store; NotThereError if it does not exist."""
+        return self.files_.read_json(path)
+
+    def write_json(self, path: str, value: Any) -> None:
+        """Replace a JSON document atomically."""
+        self.files_.write_json(path, value)
+
+    def exists(self, path: str) -> bool:
+        """True if the document or folder exists."""
+        return self.files_.exists(path)
+
+    # --- tables: reading -------------------------------------------------------------------------------------------
+
+    def table_uri(self, table: str) -> str:
+        """Root of a declared table; KeyError (as NotThereError) for a name that no contract declares."""
+        return self.files_.uri(f"tables/{declared(table).name}")
+
+    def version(self, table: str) -> int | None:
+        """Newest version, or None if nothing was ever committed."""
+        found = self._open(table, None, missing_ok=True)
+        return None if found is None else found.version()
+
+    def files(self, table: str, *, version: int | None = None, where: Where | None = None) -> list[DataFile]:
+        """Live files of the version whose partition values match `where`, in a stable order; empty if no table."""
+        found = self._open(table, version, missing_ok=version is None)
+        if found is None:
+            return []
+        rows = pl.DataFrame(found.get_add_actions(flatten=True)).to_dicts()
+        parts = declared(table).partition
+        files = [_data_file(self.table_uri(table), parts, row) for row in rows]
+        return sorted((f for f in files if _matches(f.partition, where or {})), key=lambda f: f.uri)
+
+    def read(
+        self,
+        table: str,
+        *,
+        version: int | None = None,
+        where: Where | None = None,
+        columns: list[str] | None = None,
+    ) -> pl.DataFrame:
+        """Rows of the matching partitions as a polars frame with the declared columns, partition columns included.
+
+        For small tables: big ones are read file by file in tasks. A table that does not exist yet reads as empty.
+        """
+        return read_files(declared(table), self.files(table, version=version, where=where), columns=columns)
+
+    # --- tables: writing -------------------------------------------------------------------------------------------
+
+    def replace(self, table: str, frame: pl.DataFrame, *, where: Mapping[str, Any]) -> int:
+        """Replace exactly the partition named by `where` (every partition column, literal) with `frame`.
+
+        Returns the new version. Raises ContractError listing every mismatch; an empty frame empties the partition.
+        """
+        spec = declared(table)
+        literal = {p: _text(where[p]) for p in spec.partition}
+        fixed = frame.with_columns(pl.lit(where[p]).alias(p) for p in spec.partition if p not in frame.columns)
+        for p in spec.partition:
+            _check_partition(spec, fixed, p, literal[p])
+        staged = [stage(self.table_uri(table), spec, fixed, partition=literal)] if fixed.height else []
+        return self.commit_files(table, staged, replaced=[literal])
+
+    def commit_files(
+        self, table: str, staged: Iterable[StagedFile | dict], *, replaced: list[dict[str, Any]]
+    ) -> int:
+        """Make staged files the only content of the `replaced` partitions, one commit a group of equal corpora.
+
+        `replaced` lists literal partitions (every partition column); a partition without files is emptied. A partition
+        that `staged` holds and `replaced` does not is a ContractError. Bounded retries on concurrent commits.
+        """
+        spec = declared(table)
+        files = [f if isinstance(f, StagedFile) else StagedFile(**f) for f in staged]
+        literal = [{p: _text(r[p]) for p in spec.partition} for r in replaced]
+        strangers = [f.partition for f in files if f.partition not in literal]
+        if strangers:
+            raise ContractError(f"{table}: files of partition {strangers[0]} were staged but it is not being replaced")
+        version = self.version(table)
+        for group in _grouped(spec, literal):
+            version = self._commit(table, [f for f in files if f.partition in group], group)
+        return -1 if version is None else version
+
+    def _commit(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
+        attempts = Retrying(
+            retry=retry_if_exception_type((CommitFailedError, ConflictError)),
+            stop=stop_after_attempt(12),
+            wait=wait_random_exponential(multiplier=0.05, max=2),
+            reraise=True,
+        )
+        try:
+            return attempts(self._commit_once, table, files, replaced)
+        except (CommitFailedError, DeltaError) as error:
+            raise ConflictError(f"{table}: commit of {replaced[:1]} failed: {error}; run the step again") from error
+
+    def _commit_once(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
+        spec, now = declared(table), int(time.time() * 1000)
+        actions = [AddAction(f.path, f.size, dict(f.partition), now, True, f.stats) for f in files]  # noqa: FBT003
+        found = self._open(table, None, missing_ok=True)
+        schema = Schema.from_arrow(spec.arrow())
+        if found is None:
+            uri = rust_uri(self.table_uri(table))
+            filesystem(self.uri)[0].create_dir(filesystem(self.table_uri(table))[1], recursive=True)
+            create_table_with_add_actions(
+                uri, schema, actions, mode="error", partition_by=list(spec.partition), storage_options=storage_options(uri)
+            )
+            return 0
+        filters = [(p, "in", sorted({r[p] for r in replaced})) for p in spec.partition] if spec.partition else None
+        found.create_write_transaction(
+            actions, mode="overwrite", schema=schema, partition_by=list(spec.partition), partition_filters=filters
+        )
+        return found.version()
+
+    def _open(self, table: str, version: int | None, *, missing_ok: bool) -> DeltaTable | None:
+        uri = rust_uri(self.table_uri(table))
+        try:
+            return DeltaTable(uri, version=version, storage_options=storage_options(uri))
+        except TableNotFoundError:
+            if missing_ok:
+                return None
+            raise NotThereError(f"table {table} has no version {version} in {self.uri}: run its step first") from None
+
+
+def stage(
+    table_uri: str,
+    spec: Table,
+    frame: pl.DataFrame,
+    *,
+    partition: Mapping[str, Any],
+    cuts: list[int] | None = None,
+    compression: str = "zstd",
+) -> StagedFile:
+    """Write `frame` as one Parquet file of one partition below `table_uri`, after checking it against the contract.
+
+    Pure of any session: runs in Spark tasks as well as in the driver. `cuts` are row numbers at which a new row group
+    starts (ascending, without 0), so that a reader can prune by key range. Returns what a commit needs.
+    """
+    literal = {p: _text(partition[p]) for p in spec.partition}
+    fixed = frame.select(spec.names) if set(spec.names) <= set(frame.columns) else frame
+    problems = spec.problems(fixed)
+    if problems:
+        raise ContractError("; ".join(problems))
+    folder = "/".join(f"{p}={literal[p]}" for p in spec.partition)
+    path = f"{folder}/part-{uuid.uuid4().hex}.parquet".lstrip("/")
+    data = fixed.select(n for n in spec.names if n not in spec.partition).to_arrow().cast(spec.arrow(partitions=False))
+    fs, inner = filesystem(f"{table_uri}/{path}")
+    fs.create_dir(inner.rsplit("/", 1)[0], recursive=True)
+    with fs.open_output_stream(inner, compression=None) as stream:
+        with pq.ParquetWriter(stream, data.schema, compression=compression, write_statistics=True) as writer:
+            edges = [0, *(cuts or []), data.num_rows]
+            for start, end in zip(edges, edges[1:], strict=False):
+                if end > start:
+                    writer.write_table(data.slice(start, end - start), row_group_size=max(end - start, 1))
+    return StagedFile(
+        path=path, partition=literal, rows=data.num_rows, size=fs.get_file_info(inner).size, stats=_stats(spec, fixed)
+    )
+
+
+def read_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.DataFrame:
+    """Rows of the given files with the declared columns (or `columns`), partition columns included; empty if none.
+
+    Pure of any session. A column that the contract gained after a file was written reads as null.
+    """
+    wanted = columns or spec.names
+    kinds = {n: t for n, t in spec.polars().items() if n in wanted}
+    frames = [_read_one(spec, file, kinds) for file in files]
+    empty = pl.DataFrame(schema=kinds)
+    return pl.concat([empty, *frames], how="vertical").select(wanted) if frames else empty.select(wanted)
+
+
+def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
+    uri = rust_uri(file.uri)
+    scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False)
+    there = set(scan.collect_schema().names())
+    stored = [pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n) for n, t in kinds.items() if n not in spec.partition]
+    literals = [pl.lit(file.partition[n]).cast(t).alias(n) for n, t in kinds.items() if n in spec.partition]
+    if not stored:
+        return pl.DataFrame({"n": [None] * file.rows}).select(literals)
+    return scan.select(*stored).with_columns(literals).select(list(kinds)).collect()
+
+
+def _data_file(table_uri: str, partition: tuple[str, ...], row: dict) -> DataFile:
+    low = {k.removeprefix("min."): v for k, v in row.items() if k.startswith("min.")}
+    high = {k.removeprefix("max."): v for k, v in row.items() if k.startswith("max.")}
+    values = {p: _text(row[f"partition.{p}"]) for p in partition}
+    uri = f"{table_uri}/{unquote(row['path'])}"
+    return DataFile(uri=uri, partition=values, rows=row["num_records"] or 0, size=row["size_bytes"], low=low, high=high)
+
+
+def _matches(partition: dict[str, str], where: Where) -> bool:
+    for name, value in where.items():
+        allowed = {_text(v) for v in value} if isinstance(value, list | tuple | set | frozenset) else {_text(value)}
+        if partition[name] not in allowed:
+            return False
+    return True
+
+
+def _grouped(spec: Table, replaced: list[dict[str, str]]) -> list[list[dict[str, str]]]:
+    """Partitions in groups whose partition filters (a cross product) match exactly the group."""
+    if len(spec.partition) < 2:
+        return [replaced] if replaced else []
+    groups: dict[tuple, list[dict[str, str]]] = {}
+    for r in replaced:
+        groups.setdefault(tuple(r[p] for p in spec.partition[1:]), []).append(r)
+    return list(groups.values())
+
+
+def _check_partition(spec: Table, frame: pl.DataFrame, column: str, literal: str) -> None:
+    found = {_text(v) for v in frame.get_column(column).unique().to_list()}
+    if not found <= {literal}:
+        others = sorted(found - {literal})
+        raise ContractError(f"{spec.name}.{column}: rows of {others[0]!r} in a write of partition {literal!r}")
+
+
+def _stats(spec: Table, frame: pl.DataFrame) -> str:
+    kinds = ("bigint", "int", "double", "date", "boolean")
+    names = [c.name for c in spec.columns if c.type in kinds[:4] and c.name not in spec.partition]
+    low, high = frame.select(names).min().row(0, named=True), frame.select(names).max().row(0, named=True)
+    nulls = frame.select(n for n in spec.names if n not in spec.partition).null_count().row(0, named=True)
+    body = {
+        "numRecords": frame.height,
+        "minValues": {k: _text_or_number(v) for k, v in low.items() if v is not None},
+        "maxValues": {k: _text_or_number(v) for k, v in high.items() if v is not None},
+        "nullCount": nulls,
+    }
+    return json.dumps(body)
+
+
+def _text_or_number(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)
