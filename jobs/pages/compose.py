@@ -1,7 +1,8 @@
 """Recomposed pages of the Logs set: `good`, `omitted`, `low` and `substitute` (methods.md 3).
 
-A page holds 3 to 5 relevant items that were really shown for its query. Every choice rests on the even event days and on
-hashes of the query, never on the odd days that score the page: else the best looking item is overstated by its noise.
+A page holds 3 to 5 relevant items that were really shown for its query. Every choice rests on the even event days and
+on hashes of the query, never on the odd days that score the page: else the best looking item is overstated by its
+noise.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class Composed:
     """Pages as rows, and what was changed on each.
 
     layout: query_key, configuration, rank, item_key, relevance (of the even days).
-    changes: query_key, configuration, best_item_key, substitute_item_key, title_similarity (null where nothing stands in).
+    changes: query_key, configuration, best_item_key, substitute_item_key, title_similarity (null where nothing
+    stands in).
     excluded: queries without enough relevant items.
     """
 
@@ -51,8 +53,8 @@ class Composed:
 def compose_pages(candidates: pl.DataFrame, *, titles: pl.DataFrame, composition: Composition) -> Composed:
     """Compose one `good` page per query, and a degraded one for a stable share of the queries.
 
-    candidates: query_key, item_key, relevance, impressions of the even days, one row per pair, enough impressions on both
-    sides. titles: item_key, title (an item without one is like nothing else).
+    candidates: query_key, item_key, relevance, impressions of the even days, one row per pair, enough impressions on
+    both sides. titles: item_key, title (an item without one is like nothing else).
     """
     ranked = _ranked(candidates, composition)
     good = _good_items(ranked, composition)
@@ -63,7 +65,9 @@ def compose_pages(candidates: pl.DataFrame, *, titles: pl.DataFrame, composition
     layouts = [_good(good), _omitted(good, plan), _low(good, plan), _substitute(good, stand_ins)]
     layout = pl.concat(layouts).sort("query_key", "configuration", "rank")
     lacking = candidates["query_key"].n_unique() - good["query_key"].n_unique()
-    return Composed(layout=layout, changes=_changes(layout, good, stand_ins), excluded={"too_few_relevant_items": lacking})
+    return Composed(
+        layout=layout, changes=_changes(layout, good, stand_ins), excluded={"too_few_relevant_items": lacking}
+    )
 
 
 def _ranked(candidates: pl.DataFrame, composition: Composition) -> pl.DataFrame:
@@ -89,7 +93,7 @@ def _to_degrade(good: pl.DataFrame, composition: Composition) -> pl.DataFrame:
 
 
 def _lower(best: pl.DataFrame, good: pl.DataFrame, ranked: pl.DataFrame, composition: Composition) -> pl.DataFrame:
-    """Items off the good page that are at least `min_substitute_drop` less relevant than the best one of their query."""
+    """Items off the good page that are at least `min_substitute_drop` less relevant than their query's best one."""
     off_page = ranked.join(good.select("query_key", "item_key"), on=["query_key", "item_key"], how="anti")
     both = off_page.join(best.select("query_key", "best_item_key", "best_relevance"), on="query_key")
     return both.filter(pl.col("relevance") <= pl.col("best_relevance") - composition.min_substitute_drop)
@@ -151,7 +155,11 @@ def _pages_of(good: pl.DataFrame, plan: pl.DataFrame, configuration: str) -> pl.
 
 def _layout(items: pl.DataFrame, configuration: str) -> pl.DataFrame:
     return items.select(
-        "query_key", pl.lit(configuration).alias("configuration"), pl.col("rank").cast(pl.Int32), "item_key", "relevance"
+        "query_key",
+        pl.lit(configuration).alias("configuration"),
+        pl.col("rank").cast(pl.Int32),
+        "item_key",
+        "relevance",
     )
 
 

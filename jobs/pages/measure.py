@@ -30,12 +30,15 @@ def with_propensity(counts: pl.DataFrame, *, curve: pl.DataFrame) -> pl.DataFram
 
 
 def item_relevance(counts: pl.DataFrame, *, curve: pl.DataFrame) -> pl.DataFrame:
-    """One row per (query_key, item_key): impressions, clicks, examined = sum n p, examined_squared = sum n p^2, relevance.
+    """One row per (query_key, item_key): impressions, clicks, examined, examined_squared, relevance.
 
+    examined = sum n p, examined_squared = sum n p^2,
     relevance = clicks / examined (estimator `ratio`, methods.md 1), uncapped; pairs that were never shown are left out.
     """
     n, p = pl.col("impressions"), pl.col("propensity")
-    sums = with_propensity(counts, curve=curve).group_by(PAIR).agg(
-        pl.col("impressions", "clicks").sum(), examined=(n * p).sum(), examined_squared=(n * p * p).sum()
+    sums = (
+        with_propensity(counts, curve=curve)
+        .group_by(PAIR)
+        .agg(pl.col("impressions", "clicks").sum(), examined=(n * p).sum(), examined_squared=(n * p * p).sum())
     )
     return sums.filter(pl.col("examined") > 0).with_columns(relevance=pl.col("clicks") / pl.col("examined"))

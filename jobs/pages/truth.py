@@ -1,8 +1,8 @@
 """What users did on the odd event days says how good a page is: DCG-weighted relevance with its standard error.
 
-truth = sum(w_i r_i) / sum(w_i) with w_i = 1/log2(i+1) (methods.md 3). The error of an item is that of `ratio` with one
-click more than seen (plain counts cover 88-91% at 60 result pages a query); the error of the curve is added by the delta
-method, once per rank, since all items of a page share the curve.
+truth = sum(w_i r_i) / sum(w_i) with w_i = 1/log2(i+1) (methods.md 3). The error of an item is that of `ratio` with
+one click more than seen (plain counts cover 88-91% at 60 result pages a query); the error of the curve is added by the
+delta method, once per rank, since all items of a page share the curve.
 """
 
 import polars as pl
@@ -18,8 +18,8 @@ def dcg_weight(rank: str = "rank") -> pl.Expr:
 def page_truth(layout: pl.DataFrame, *, counts: pl.DataFrame, curve: pl.DataFrame) -> pl.DataFrame:
     """Score pages on the odd days: one row per page with truth, truth_standard_error, impressions and clicks behind it.
 
-    layout: page, query_key, item_key, rank. counts: as in measure.py, of both sides; only rows with composes = false are
-    used. A page with an item that was not shown on the odd days has null truth and null error.
+    layout: page, query_key, item_key, rank. counts: as in measure.py, of both sides; only rows with composes = false
+    are used. A page with an item that was not shown on the odd days has null truth and null error.
     """
     shown = with_propensity(counts.filter(~pl.col("composes")), curve=curve)
     items = layout.join(_item_sums(shown), on=PAIR, how="left").with_columns(weight=dcg_weight())

@@ -1,0 +1,116 @@
+"""Files of pages: JSON lines or Parquet in, JSON lines or Parquet out; bad lines are refused with reasons."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from jobs.core.errors import InputError, NotThereError
+from jobs.pages.model import Page
+
+SHOWN_REFUSALS = 5  # lines named in the summary; the rest is counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagesFile:
+    """Pages of a file as lines of pages.jsonl, and the refused lines as (line number, reason)."""
+
+    pages: list[dict[str, Any]]
+    refused: list[tuple[int, str]]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Counts, and the first refused lines with their reasons."""
+        first = [{"line": line, "reason": reason} for line, reason in self.refused[:SHOWN_REFUSALS]]
+        return {"pages": len(self.pages), "refused": len(self.refused), "first_refused": first}
+
+
+def read_pages(path: Path, *, defaults: dict[str, Any]) -> PagesFile:
+    """Read pages.jsonl (.gz) or its Parquet form; `defaults` fill what a line leaves out (set, corpus, locale, system).
+
+    A page id that stands twice refuses the second line. Raises InputError if no line is a page.
+    """
+    pages, refused, seen = [], [], set()
+    for number, row in read_rows(path):
+        page = _page(row, defaults)
+        if isinstance(page, Page) and page.page_id in seen:
+            page = f"page_id {page.page_id!r} stands twice"
+        if isinstance(page, str):
+            refused.append((number, page))
+        else:
+            seen.add(page.page_id)
+            pages.append(page.file_row())
+    if not pages:
+        raise InputError(
+            f"{path}: holds no page ({refused[0][1] if refused else 'no lines'}): see formats, pages.jsonl"
+        )
+    return PagesFile(pages=pages, refused=refused)
+
+
+def _page(row: dict[str, Any] | str, defaults: dict[str, Any]) -> Page | str:
+    if isinstance(row, str):
+        return row
+    given = {name: value for name, value in row.items() if value is not None}
+    try:
+        return Page.model_validate({**defaults, **given})
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'page'}: {first['msg']}"
+
+
+def read_rows(path: Path, *, form: str = "") -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Rows of a JSON lines, CSV or Parquet file with their 1-based line (row) numbers; `.gz` is unpacked.
+
+    form: jsonl, csv or parquet; empty: by the file's name. A line that is no JSON object comes as a text: the reason.
+    """
+    if not path.exists():
+        raise NotThereError(f"{path}: no such file; give the path of an existing one")
+    kind = form or _form(path)
+    if kind == "parquet":
+        yield from enumerate(pl.read_parquet(path).to_dicts(), start=1)
+        return
+    with open_text(path) as stream:
+        if kind == "csv":
+            yield from enumerate(csv.DictReader(stream), start=1)
+        else:
+            yield from ((n, _json_line(line)) for n, line in enumerate(stream, start=1) if line.strip())
+
+
+def write_pages(pages: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write lines of pages.jsonl, or Parquet where the name ends so; the folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        nested = ("context", "items", "made")
+        flat = [{k: json.dumps(v) if k in nested and v is not None else v for k, v in page.items()} for page in pages]
+        pl.DataFrame(flat, infer_schema_length=None).write_parquet(path)
+        return
+    part = path.with_name(f".{path.name}.part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(page, ensure_ascii=False) + "\n" for page in pages)
+    part.replace(path)
+
+
+def _form(path: Path) -> str:
+    name = path.name.removesuffix(".gz")
+    return "csv" if name.endswith(".csv") else "parquet" if name.endswith(".parquet") else "jsonl"
+
+
+def open_text(path: Path) -> io.TextIOBase:
+    """A text stream of UTF-8 (a byte-order mark is skipped), unpacked where the name ends in .gz."""
+    raw = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 - the stream closes it
+    return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="strict", newline="")
+
+
+def _json_line(line: str) -> dict[str, Any] | str:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        return f"line is no JSON ({error.msg})"
+    return value if isinstance(value, dict) else "line is no JSON object"
