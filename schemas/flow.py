@@ -29,13 +29,15 @@ class FlowTask:
 
 
 FLOW: tuple[FlowTask, ...] = (
+    FlowTask(name="register", group="launch", command=("launch", "register"), engine="light", uses=("forecast", "outcome"),
+             meaning="keep the launch's parameters, pages or outcome, and pin the tables that it reads"),
     FlowTask(name="ingest", group="impressions", command=("impressions", "ingest"), engine="spark", uses=("night",),
              meaning="read the arrival days that are not yet in the store, count, quarantine, restate late days"),
     FlowTask(name="check", group="impressions", command=("impressions", "check"), engine="light", uses=("night",),
              after=("impressions.ingest",), meaning="decide on the night's Great Expectations results"),
     FlowTask(name="discover", group="skills", command=("skills", "run"), engine="light", uses=("night",), mapped="corpus",
              meaning="rewriting skills of a corpus, from its documents alone"),
-    FlowTask(name="fit", group="propensity", command=("propensity", "fit"), engine="spark", after=("impressions.check",),
+    FlowTask(name="fit", group="propensity", command=("propensity", "fit"), engine="spark", after=("impressions.check", "launch.register"),
              meaning="examination by rank"),
     FlowTask(name="build", group="evidence", command=("evidence", "build"), engine="spark", after=("propensity.fit",),
              meaning="debiased Query-Relevance-Impressions rows"),
@@ -51,7 +53,8 @@ FLOW: tuple[FlowTask, ...] = (
              after=("judging.plan",), meaning="labels or reasons, staged by shard"),
     FlowTask(name="commit", group="judging", command=("judging", "commit"), engine="light", after=("judging.run",),
              meaning="all shards into the judgments table, in one commit"),
-    FlowTask(name="outcome", group="reports", command=("launch", "outcome"), engine="light", uses=("outcome",),
+    FlowTask(name="outcome", group="reports", command=("reports", "outcome"), engine="light", uses=("outcome",),
+             after=("launch.register",),
              meaning="join the online outcome of a launch with its frozen forecast"),
     FlowTask(name="build", group="reports", command=("reports", "build"), engine="light", uses=ALL_USES,
              after=("judging.commit", "skills.discover", "reports.outcome"), meaning="figures, HTML and exports"),

@@ -71,7 +71,9 @@ def parse_day(text: str, *, option: str = "--day") -> date:
 
 
 @contextmanager
-def context(*, config: str, day: str = "", launch: str = "", run: str = "", quiet: bool = False) -> Iterator[Any]:
+def context(
+    *, config: str, day: str = "", launch: str = "", run: str = "", backfill: bool = False, quiet: bool = False
+) -> Iterator[Any]:
     """A Context for one command: settings, store, run; its Spark session, if one was started, is stopped at the end."""
     from jobs.core.context import Context, run_of
     from jobs.core.spark import SparkProvider
@@ -83,7 +85,8 @@ def context(*, config: str, day: str = "", launch: str = "", run: str = "", quie
     spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
     try:
         chosen = run_of(settings, store, day=which_day, launch=which_launch)
-        yield Context(settings=settings, store=store, run=chosen, spark=spark, progress=Progress(None if quiet else sys.stderr))
+        progress = Progress(None if quiet else sys.stderr)
+        yield Context(settings=settings, store=store, run=chosen, spark=spark, progress=progress, backfill=backfill)
     finally:
         spark.stop()
 

