@@ -18,9 +18,11 @@ import numpy as np
 
 from jobs.core.embedding_models import PACKAGED, ModelFiles, find_model, near_duplicate_cosine
 from jobs.core.errors import InputError, MachineError
+from jobs.core.settings import Settings
+from jobs.core.storage import is_object_store
 from jobs.core.vectors import VectorCache, text_keys
 
-__all__ = ["PACKAGED", "Embedder", "Encoder", "near_duplicate_cosine"]
+__all__ = ["PACKAGED", "Embedder", "Encoder", "embedder_for", "near_duplicate_cosine"]
 
 BATCH = 64  # on 2 cores 32 to 128 are alike for short texts; larger ones only take memory
 CHUNK = 4096  # texts between two writes of the cache: some seconds of work are lost when a process is killed
@@ -34,6 +36,13 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str], *, kind: str = "plain") -> np.ndarray:
         """float32[n, d], rows of length 1 in the order of `texts`; `kind` is plain, query or document."""
+
+
+def embedder_for(settings: Settings, *, say: Callable[[str], None] | None = None) -> "Embedder":
+    """The embedder of these settings, with its vectors kept in the store (beside the settings for object stores)."""
+    uri = settings.store_uri
+    folder = Path(settings.root) / ".hindcast" / "vectors" if is_object_store(uri) else Path(uri) / "vectors"
+    return Embedder(settings.evidence.embedding_model, cache=folder, say=say)
 
 
 class Embedder:
