@@ -179,6 +179,7 @@ class Store:
         found.create_write_transaction(
             actions, mode="overwrite", schema=schema, partition_by=list(spec.partition), partition_filters=filters
         )
+        found.update_incremental()
         return found.version()
 
     def _open(self, table: str, version: int | None, *, missing_ok: bool) -> DeltaTable | None:
@@ -238,15 +239,34 @@ def read_files(spec: Table, files: list[DataFile], *, columns: list[str] | None 
     return pl.concat([empty, *frames], how="vertical").select(wanted) if frames else empty.select(wanted)
 
 
-def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
+def scan_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.LazyFrame:
+    """The given files as one lazy frame with the declared columns (or `columns`), partition columns included.
+
+    For tasks: filters reach the files, so that row groups outside a key range are not read. Empty if no file is given.
+    """
+    kinds = {n: t for n, t in spec.polars().items() if n in (columns or spec.names)}
+    scans = [_scan_one(spec, file, kinds) for file in files]
+    return pl.concat(scans) if scans else pl.LazyFrame(schema=kinds)
+
+
+def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:
     uri = rust_uri(file.uri)
     scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False)
     there = set(scan.collect_schema().names())
-    stored = [pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n) for n, t in kinds.items() if n not in spec.partition]
+    stored = [
+        pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n)
+        for n, t in kinds.items()
+        if n not in spec.partition
+    ]
     literals = [pl.lit(file.partition[n]).cast(t).alias(n) for n, t in kinds.items() if n in spec.partition]
-    if not stored:
+    return scan.select(*stored).with_columns(literals).select(list(kinds))
+
+
+def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
+    if all(n in spec.partition for n in kinds):
+        literals = [pl.lit(file.partition[n]).cast(t).alias(n) for n, t in kinds.items()]
         return pl.DataFrame({"n": [None] * file.rows}).select(literals)
-    return scan.select(*stored).with_columns(literals).select(list(kinds)).collect()
+    return _scan_one(spec, file, kinds).collect()
 
 
 def _data_file(table_uri: str, partition: tuple[str, ...], row: dict) -> DataFile:
