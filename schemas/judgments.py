@@ -43,7 +43,7 @@ JUDGMENTS = Table(
         Column(name="cited_invented", type="int", minimum=0, meaning="evidence rows named that were not shown"),
         Column(name="evidence_rows", type="int", minimum=0, meaning="evidence rows shown to the judge"),
         Column(name="evidence_cut", type="int", minimum=0, meaning="least similar rows left out of too long a prompt"),
-        Column(name="prompt_sha256", type="string", nullable=True, meaning="of model, parameters, rubric, schema, prompt"),
+        Column(name="prompt_sha256", type="string", nullable=True, meaning="hash of all that was asked"),
         Column(name="tokens_in", type="bigint", minimum=0, unit="tokens", meaning="prompt tokens billed"),
         Column(name="tokens_out", type="bigint", minimum=0, unit="tokens", meaning="completion tokens billed"),
         Column(name="latency_ms", type="double", nullable=True, minimum=0, unit="ms", meaning="of the answering call"),

@@ -16,6 +16,7 @@ from jobs.judging import baseline_constants as constant
 from jobs.judging.inputs import CardRow, Page, page_from, qri_count
 from jobs.judging.rows import judgment
 from jobs.judging.views import SHOWN
+from jobs.pages.truth import dcg_weight
 from schemas.judgments import GROUNDED, VARIANTS
 
 MODEL = "offline-baseline"
@@ -83,7 +84,7 @@ def score_pages(items: pl.DataFrame, rows: pl.DataFrame, *, variant: str) -> pl.
     plain = (pl.col("cosine") - constant.COSINE_LOW) / (constant.COSINE_HIGH - constant.COSINE_LOW)
     evidence = _item_evidence(rows, variant=variant)
     joined = items.join(evidence, on=["page_id", "item_id"], how="left", maintain_order="left").with_columns(
-        plain.clip(0, 1).alias("plain"), pl.col("weight", "shown").fill_null(0), dcg=1 / (pl.col("rank") + 1).log(2)
+        plain.clip(0, 1).alias("plain"), pl.col("weight", "shown").fill_null(0), dcg=dcg_weight()
     )
     blended = (constant.PRIOR_WEIGHT * pl.col("plain") + pl.col("weight") * pl.col("value").fill_null(0)) / (
         constant.PRIOR_WEIGHT + pl.col("weight")
