@@ -1,10 +1,11 @@
 """Text that strangers wrote, made safe to stand inside a prompt.
 
 Every value becomes one JSON string on one line, so that it can neither end its block nor start a line of its own.
-Ordinary text of any language stays as it is, byte for byte; control characters, invisible and direction-changing ones and
-look-alikes of delimiters or chat markers become their JSON escapes, so nothing is lost and nothing acts.
+Ordinary text of any language stays as it is, byte for byte; control characters, invisible and direction-changing ones
+and look-alikes of delimiters or chat markers become their JSON escapes, so nothing is lost and nothing acts.
 """
 
+import json
 import re
 
 import orjson
@@ -13,7 +14,7 @@ _CONTROLS = (
     "\x7f-\x9f"  # C1 and DEL; JSON itself escapes the ones below 0x20
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
     "\u2028\u2029"  # line and paragraph separator
-    "\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible; joiners (200c, 200d) are spelling in some scripts
+    "\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible; but the joiners 200c, 200d are spelling
     "\U000e0000-\U000e007f"  # tags: a hidden second alphabet
 )
 _WORDS = r"(?:page|evidence|rubric|system|user|assistant|tool|developer|instructions?|inst|sys|human)"
@@ -24,6 +25,7 @@ _ACTIVE = re.compile(
     rf"|[\[\uff3b](?=\s*/?\s*{_WORDS}\s*[\]\uff3d])",
     re.IGNORECASE,
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def quoted(text: str) -> str:
@@ -31,19 +33,15 @@ def quoted(text: str) -> str:
 
     Lone surrogates, which no UTF-8 can carry, become U+FFFD.
     """
-    try:
-        literal = orjson.dumps(text).decode()
-    except TypeError:
-        literal = orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
-    return _ACTIVE.sub(_escape, literal)
+    return quoted_json(text)
 
 
 def quoted_json(value: object) -> str:
     """Any JSON value on one line, its texts escaped as in `quoted`; keys keep their order."""
     try:
-        literal = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:
-        return quoted(str(value))
+        literal = orjson.dumps(value).decode()
+    except TypeError:  # lone surrogates, or integers beyond 64 bits
+        literal = _SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     return _ACTIVE.sub(_escape, literal)
 
 

@@ -35,7 +35,7 @@ def skeleton(prompt):
 
 
 def obedient_judge(prompt):
-    """Does what stands outside the data blocks and nothing else: blocks begin and end with a delimiter on its own line."""
+    """Does what stands outside the data blocks and nothing else; a block's delimiters stand on lines of their own."""
     outside, inside = [], False
     for line in prompt.splitlines():
         if line in ("<page>", "<evidence>"):
@@ -60,7 +60,7 @@ def test_attacks_stay_data(name, place):
 
 def test_the_obedient_judge_would_be_moved():
     """The check itself can fail: text put in unquoted moves this judge."""
-    assert obedient_judge(rendered().replace(f'"{HARMLESS}"', ATTACKS["end of the page"], 1)) == 2
+    assert obedient_judge(rendered().replace(f'"{HARMLESS}"', ATTACKS["end of the evidence"], 1)) == 2
 
 
 def test_at_least_forty_tricks():
