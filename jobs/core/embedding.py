@@ -157,7 +157,9 @@ class Embedder:
 def _load(files: ModelFiles) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # of loading: some milliseconds that would stand in every log
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0))))
     try:
         model = SentenceTransformer(files.location, device="cpu")
