@@ -12,7 +12,7 @@ _ARROW = {
     "bigint": "int64",
     "int": "int32",
     "double": "float64",
-    "boolean": "bool",
+    "boolean": "bool_",
     "date": "date32",
 }
 _SPARK = {

@@ -207,7 +207,7 @@ def stage(
     starts (ascending, without 0), so that a reader can prune by key range. Returns what a commit needs.
     """
     literal = {p: _text(partition[p]) for p in spec.partition}
-    fixed = frame.select(spec.names) if set(spec.names) <= set(frame.columns) else frame
+    fixed = frame.select(spec.names) if set(spec.names) == set(frame.columns) else frame
     problems = spec.problems(fixed)
     if problems:
         raise ContractError("; ".join(problems))
@@ -258,15 +258,20 @@ def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:
         for n, t in kinds.items()
         if n not in spec.partition
     ]
-    literals = [pl.lit(file.partition[n]).cast(t).alias(n) for n, t in kinds.items() if n in spec.partition]
+    literals = [_literal(file.partition[n], t).alias(n) for n, t in kinds.items() if n in spec.partition]
     return scan.select(*stored).with_columns(literals).select(list(kinds))
 
 
 def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
     if all(n in spec.partition for n in kinds):
-        literals = [pl.lit(file.partition[n]).cast(t).alias(n) for n, t in kinds.items()]
+        literals = [_literal(file.partition[n], t).alias(n) for n, t in kinds.items()]
         return pl.DataFrame({"n": [None] * file.rows}).select(literals)
     return _scan_one(spec, file, kinds).collect()
+
+
+def _literal(value: str, kind: pl.DataType) -> pl.Expr:
+    """A partition value, kept as text in paths and logs, in its declared type ("01" stays "01" where text is declared)."""
+    return pl.lit(date.fromisoformat(value)) if kind == pl.Date else pl.lit(value, kind)
 
 
 def _data_file(table_uri: str, partition: tuple[str, ...], row: dict) -> DataFile:

@@ -1,0 +1,72 @@
+"""Settings: unknown keys are refused by name, variables override the file, secrets are no settings."""
+
+import pytest
+
+from jobs.core.errors import SettingsError
+from jobs.core.settings import load_settings
+
+GOOD = """
+store = "store/"
+[corpora.tracks]
+locales = ["en"]
+[[sources]]
+name = "web"
+corpus = "tracks"
+path = "logs/{day}/*.gz"
+[judging]
+budget_usd = 5
+"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "hindcast.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_are_those_of_the_formats(tmp_path):
+    s = load_settings(written(tmp_path, GOOD), environment={})
+    assert (s.windows.evaluation_days, s.windows.gap_days, s.windows.evidence_days) == (10, 7, 30)
+    assert (s.evidence.min_users, s.evidence.top_k, s.evidence.near_duplicate_cosine) == (20, 10, 0.9)
+    assert s.judging.judge == "offline-baseline" and s.judging.variants == ("plain", "qri")
+    assert s.store_uri == str(tmp_path / "store")
+    assert s.path("s3://b/x") == "s3://b/x" and s.path("") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "why"),
+    [
+        ("stoer = 'x'", "stoer", "a misspelt key at the top"),
+        ("[evidence]\nmin_user = 3", "evidence.min_user", "a misspelt key in a table"),
+        ("[evidence]\nmin_users = 0", "evidence.min_users", "a value out of range"),
+        ("[judging]\njudge = 'gpt'", "judging.judge", "a value that is not offered"),
+        ("[corpora.'a/b']", "a/b", "a corpus name that could leave its folder"),
+        ("[[sources]]\nname='a'\ncorpus='c'\npath='x'", "no [corpora.NAME] table", "a source of an undeclared corpus"),
+        ("store = ", "no TOML", "not TOML at all"),
+    ],
+)
+def test_what_is_no_setting_is_named(tmp_path, text, named, why):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, text), environment={})
+    assert named in str(caught.value), why
+
+
+def test_variables_override_and_secrets_do_not(tmp_path):
+    environment = {"HINDCAST_EVIDENCE__MIN_USERS": "3", "HINDCAST_JUDGING__MODEL": "m", "HINDCAST_USER_SALT": "s", "X": "1"}
+    s = load_settings(written(tmp_path, GOOD), environment=environment)
+    assert s.evidence.min_users == 3 and s.judging.model == "m" and s.judging.budget_usd == 5
+    assert "'s'" not in repr(s)
+    with pytest.raises(SettingsError, match=r"evidence\.min_usres"):
+        load_settings(written(tmp_path, GOOD), environment={"HINDCAST_EVIDENCE__MIN_USRES": "3"})
+
+
+def test_the_hash_follows_what_changes_results_only(tmp_path):
+    a = load_settings(written(tmp_path, GOOD), environment={})
+    b = load_settings(written(tmp_path, GOOD), environment={}, store="elsewhere/")
+    c = load_settings(written(tmp_path, GOOD), environment={}, evidence={"min_users": 21})
+    assert a.sha256() == b.sha256() != c.sha256()
+
+
+def test_a_missing_file_says_what_to_pass(tmp_path):
+    with pytest.raises(SettingsError, match="--config"):
+        load_settings(tmp_path / "none.toml", environment={})
