@@ -1,0 +1,70 @@
+"""`hindcast status`: nights, gaps, launches, coverage and cost of a store, from its manifests alone."""
+
+from datetime import date, timedelta
+from typing import Any
+
+import typer
+
+from jobs.core import cli
+from jobs.core.publish import PATH
+from jobs.core.tables import Store
+
+status_app = typer.Typer(help="Nights, gaps, coverage and cost.", no_args_is_help=True)
+
+COLUMNS = ("run", "published", "judge", "pages", "labelled", "unscored", "cost_usd", "gates")
+
+
+def overview(store: Store) -> dict[str, Any]:
+    """Runs of the store (oldest first), nights missing between the first and the last, and the published latest."""
+    published = store.read_json(PATH) if store.exists(PATH) else {"runs": {}, "latest_night": None}
+    runs = [_run(store, key, published) for key in store.documents.list("runs")]
+    nights = [date.fromisoformat(r["run"].removeprefix("night-")) for r in runs if r["run"].startswith("night-")]
+    return {"store": store.uri, "latest_night": published["latest_night"], "runs": runs, "missing_nights": _gaps(nights)}
+
+
+def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
+    path = f"runs/{key}/manifest.json"
+    steps = store.read_json(path)["steps"] if store.exists(path) else {}
+    judged = steps.get("judging", {})
+    return {
+        "run": key,
+        "published": key in published["runs"],
+        "steps": sorted(steps),
+        "judge": judged.get("judge"),
+        "pages": steps.get("pages", {}).get("pages"),
+        "labelled": judged.get("labelled"),
+        "unscored": judged.get("unscored"),
+        "cost_usd": judged.get("cost_usd"),
+        "gates": published["runs"].get(key, {}).get("gates", {}).get("failed", []),
+    }
+
+
+def _gaps(nights: list[date]) -> list[str]:
+    if not nights:
+        return []
+    there, first, last = set(nights), min(nights), max(nights)
+    every = (first + timedelta(days=i) for i in range((last - first).days + 1))
+    return [d.isoformat() for d in every if d not in there]
+
+
+@cli.command(status_app, "status", example="hindcast status --config hindcast.toml")
+def status(config: cli.ConfigOption = "", json_: cli.JsonOption = False) -> None:
+    """List the runs of a store, what of them is published, and which nights are missing."""
+    body = overview(Store(cli.settings_of(config).store_uri))
+    cli.finish(body, as_json=json_, text=_text(body))
+
+
+def _text(body: dict[str, Any]) -> str:
+    rows = [COLUMNS, *(tuple(_cell(r[c]) for c in COLUMNS) for r in body["runs"])]
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(COLUMNS))]
+    table = ["  ".join(str(v).ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    missing = ", ".join(body["missing_nights"]) or "none"
+    return "\n".join([*table, f"latest night: {body['latest_night'] or '-'}", f"nights missing between them: {missing}"])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return "; ".join(value) or "ok"
+    return "-" if value is None else str(value)

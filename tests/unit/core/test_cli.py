@@ -1,0 +1,70 @@
+"""The command line's conventions: exit codes, one line of error, JSON as the last line, quick help."""
+
+import json
+import subprocess
+import sys
+from datetime import date
+
+import pytest
+
+from jobs.core import cli
+from jobs.core.errors import UsageError
+from jobs.core.tables import Store
+from jobs.status import overview
+
+
+def hindcast(*args):
+    return subprocess.run([sys.executable, "-m", "jobs", *args], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said", "why"),
+    [
+        (("--help",), 0, "Hindcast grades", "help"),
+        (("nights",), 2, "No such command", "an unknown step"),
+        (("night", "--day", "2026-11-20"), 2, "--config", "no configuration"),
+        (("night", "--config", "none.toml", "--day", "2026-11-20"), 2, "no such file", "a configuration that is not there"),
+        (("publish", "--config", "none.toml"), 2, "none.toml", "no run named"),
+    ],
+)
+def test_exit_codes(args, code, said, why, tmp_path):
+    done = hindcast(*args)
+    assert done.returncode == code, (why, done.stderr)
+    assert said in (done.stdout if code == 0 else done.stderr), why
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_the_last_line(tmp_path):
+    (tmp_path / "hindcast.toml").write_text("")
+    done = hindcast("status", "--config", str(tmp_path / "hindcast.toml"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "want", "why"),
+    [
+        ({"day": "2026-11-20", "launch": "", "run": ""}, (date(2026, 11, 20), None), "a night by its day"),
+        ({"day": "", "launch": "", "run": "night-2026-11-20"}, (date(2026, 11, 20), None), "a night by its run key"),
+        ({"day": "", "launch": "x", "run": ""}, (None, "x"), "a launch"),
+        ({"day": "", "launch": "", "run": "launch-x"}, (None, "x"), "a launch by its run key"),
+        ({"day": "2026-11-20", "launch": "x", "run": ""}, None, "two at once"),
+        ({"day": "", "launch": "", "run": ""}, None, "none"),
+        ({"day": "20th", "launch": "", "run": ""}, None, "no date"),
+    ],
+)
+def test_which_run_is_meant(options, want, why):
+    if want is None:
+        with pytest.raises(UsageError):
+            cli._which(**options)
+    else:
+        assert cli._which(**options) == want, why
+
+
+def test_status_names_missing_nights(tmp_path):
+    store = Store(str(tmp_path))
+    for day in ("2026-11-18", "2026-11-20"):
+        store.write_json(f"runs/night-{day}/manifest.json", {"steps": {"pages": {"pages": 7}}})
+    body = overview(store)
+    assert body["missing_nights"] == ["2026-11-19"]
+    assert [r["pages"] for r in body["runs"]] == [7, 7] and not any(r["published"] for r in body["runs"])
