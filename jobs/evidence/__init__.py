@@ -1,0 +1,1 @@
+"""Evidence: debiased Query-Relevance-Impressions rows."""

@@ -1,0 +1,1 @@
+"""Propensity: how likely a user examines each rank."""

@@ -1,0 +1,57 @@
+"""Bootstrap over queries by Poisson(1) weights that depend only on the query's key.
+
+Each query gets a number of copies per replicate from a stable hash, so that parts of the data (ranges of keys, machines)
+resample one and the same sample of queries without talking to each other, and a re-run gives the same standard errors.
+"""
+
+import numpy as np
+
+from jobs.core.sampling import unit_hashes
+
+_STEPS = np.cumsum(np.exp(-1.0) / np.array([1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880], float))
+DEFINED = 0.9  # share of replicates in which a rank must be estimable for its error to be believed
+
+
+def weights(keys: np.ndarray, *, replicates: int) -> np.ndarray:
+    """Copies of each key per replicate: float array (replicates + 1, keys); row 0 is the sample itself, all ones."""
+    rows = [np.ones(len(keys))]
+    rows += [np.searchsorted(_STEPS, unit_hashes(keys, salt=i + 1), side="right").astype(float) for i in range(replicates)]
+    return np.stack(rows)
+
+
+def weighted_sums(keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int, replicates: int) -> np.ndarray:
+    """Sums of `values` per cell and replicate: shape (replicates + 1, cells). `keys`, `cell`, `values` are aligned rows.
+
+    Works on dense query-by-cell blocks of bounded size, so that memory does not grow with the number of queries.
+    """
+    total = np.zeros((replicates + 1, cells))
+    order = np.argsort(keys, kind="stable")
+    keys, cell, values = keys[order], cell[order], values[order]
+    unique, place = np.unique(keys, return_inverse=True)
+    block = max(1, 4_000_000 // max(cells, replicates + 1))
+    for start in range(0, len(unique), block):
+        stop = min(start + block, len(unique))
+        first, last = np.searchsorted(place, [start, stop])
+        flat = (place[first:last] - start) * cells + cell[first:last]
+        dense = np.bincount(flat, values[first:last], (stop - start) * cells).reshape(stop - start, cells)
+        total += weights(unique[start:stop], replicates=replicates) @ dense
+    return total
+
+
+def log_errors(replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance of log propensities over replicates, and the share of replicates that define each rank.
+
+    `replicates` has shape (replicates, ranks) with NaN or 0 where a replicate could not estimate a rank. Ranks that too
+    few replicates define get NaN rows.
+    """
+    logs = np.log(np.where(replicates > 0, replicates, np.nan))
+    ok = np.isfinite(logs)
+    share = ok.mean(axis=0) if len(logs) else np.zeros(replicates.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centred = np.where(ok, logs - np.nansum(logs, axis=0) / ok.sum(axis=0), 0.0)
+        both = ok.T.astype(float) @ ok.astype(float)
+        covariance = centred.T @ centred / (both - 1)
+    thin = (share < DEFINED) | (ok.sum(axis=0) < 3)
+    covariance[thin, :] = np.nan
+    covariance[:, thin] = np.nan
+    return covariance, share
