@@ -2,9 +2,11 @@
 
 import importlib
 import sys
+from importlib import metadata
+from typing import Annotated, Any
 
-import click
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 STEPS: dict[str, tuple[str, str]] = {
     "simulate": ("jobs.simulate.job", "Write a simulated log with planted truth."),
@@ -25,31 +27,47 @@ STEPS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazySteps(click.Group):
+class LazySteps(TyperGroup):
     """A group whose sub-commands are imported when they are called, so that `hindcast --help` is quick."""
 
-    def list_commands(self, _: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         """The steps in the order of the flow."""
         return list(STEPS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The step's command; an unknown name is click's usage error (exit code 2)."""
-        if name not in STEPS:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The step's command; None for an unknown name, which becomes a usage error (exit code 2)."""
+        if cmd_name not in STEPS:
             return None
-        if name not in sys.argv:
-            return click.Command(name, help=STEPS[name][1])
-        module = importlib.import_module(STEPS[name][0])
-        app = getattr(module, f"{name}_app", None) or module.app
+        module_name, meaning = STEPS[cmd_name]
+        if cmd_name not in sys.argv:
+            return TyperCommand(cmd_name, help=meaning)
+        module = importlib.import_module(module_name)
+        app = getattr(module, f"{cmd_name}_app", None) or module.app
         return typer.main.get_command(app)
 
 
-@click.group(cls=LazySteps, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="hindcast")
-def main() -> None:
+app = typer.Typer(cls=LazySteps, context_settings={"help_option_names": ["-h", "--help"]}, add_completion=False)
+
+
+def _version(*, asked: bool) -> None:
+    if asked:
+        print(f"hindcast {metadata.version('hindcast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def hindcast(
+    version: Annotated[bool, typer.Option("--version", callback=lambda v: _version(asked=v), is_eager=True)] = False,
+) -> None:
     """Hindcast grades search result pages with what past users did.
 
     Start with `hindcast doctor`, then `hindcast simulate --help` or `hindcast impressions inspect FILE`.
     """
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    app()
 
 
 if __name__ == "__main__":

@@ -48,10 +48,10 @@ def exits() -> Iterator[None]:
         yield
     except HindcastError as error:
         print(f"hindcast: {error}", file=sys.stderr)
-        raise typer.Exit(error.exit_code) from None
+        raise SystemExit(error.exit_code) from None
     except BadName as error:
         print(f"hindcast: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        raise SystemExit(2) from None
 
 
 def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
