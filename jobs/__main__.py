@@ -2,11 +2,12 @@
 
 import importlib
 import sys
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from jobs import __version__
 
 STEPS: dict[str, tuple[str, str]] = {
     "simulate": ("jobs.simulate.job", "Write a simulated log with planted truth."),
@@ -30,11 +31,11 @@ STEPS: dict[str, tuple[str, str]] = {
 class LazySteps(TyperGroup):
     """A group whose sub-commands are imported when they are called, so that `hindcast --help` is quick."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
+    def list_commands(self, ctx: Any) -> list[str]:
         """The steps in the order of the flow."""
         return list(STEPS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The step's command; None for an unknown name, which becomes a usage error (exit code 2)."""
         if cmd_name not in STEPS:
             return None
@@ -51,7 +52,7 @@ app = typer.Typer(cls=LazySteps, context_settings={"help_option_names": ["-h", "
 
 def _version(*, asked: bool) -> None:
     if asked:
-        print(f"hindcast {metadata.version('hindcast')}")
+        typer.echo(f"hindcast {__version__}")
         raise typer.Exit
 
 

@@ -80,7 +80,8 @@ def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) 
 
 
 @cli.command(
-    app, "forecast",
+    app,
+    "forecast",
     example="hindcast launch forecast --config hindcast.toml --id new-ranker --start 2026-12-01 --pages-a a.jsonl"
     " --pages-b b.jsonl",
 )
@@ -114,7 +115,9 @@ def outcome(
 
 
 @cli.command(
-    app, "register", example="hindcast launch register --config hindcast.toml --id new-ranker --start 2026-12-01"
+    app,
+    "register",
+    example="hindcast launch register --config hindcast.toml --id new-ranker --start 2026-12-01"
     " --pages-a a.jsonl --pages-b b.jsonl",
 )
 def register_command(
@@ -141,8 +144,15 @@ def register_command(
 
 
 def _keep(
-    config: str, id_: str, start: str, pages_a: str, pages_b: str, ranker_a: str, ranker_b: str,
-    evidence_days: int, gap_days: int,
+    config: str,
+    id_: str,
+    start: str,
+    pages_a: str,
+    pages_b: str,
+    ranker_a: str,
+    ranker_b: str,
+    evidence_days: int,
+    gap_days: int,
 ) -> None:
     settings = cli.settings_of(config)
     windows: dict[str, int] = {"evidence_days": evidence_days} if evidence_days else {}

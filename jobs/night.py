@@ -1,7 +1,6 @@
-"""`hindcast night`: the tasks of the flow in one process and one JVM, for one night or several; and `hindcast publish`."""
+"""`hindcast night`: the flow in one process and one JVM, for one night or several; and `hindcast publish`."""
 
 import importlib
-import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -112,11 +111,11 @@ def _days(day: str, first: str, last: str) -> list[date]:
 
 
 @contextmanager
-def _gates_collected(failed: list[str]):  # noqa: ANN202
+def _gates_collected(failed: list[str]):
     try:
         yield
     except GateFailed as error:
-        print(f"hindcast: {error}", file=sys.stderr)
+        typer.echo(f"hindcast: {error}", err=True)
         failed.append(str(error))
 
 

@@ -19,7 +19,12 @@ def overview(store: Store) -> dict[str, Any]:
     published = store.read_json(PATH) if store.exists(PATH) else {"runs": {}, "latest_night": None}
     runs = [_run(store, key, published) for key in store.documents.list("runs")]
     nights = [date.fromisoformat(r["run"].removeprefix("night-")) for r in runs if r["run"].startswith("night-")]
-    return {"store": store.uri, "latest_night": published["latest_night"], "runs": runs, "missing_nights": _gaps(nights)}
+    return {
+        "store": store.uri,
+        "latest_night": published["latest_night"],
+        "runs": runs,
+        "missing_nights": _gaps(nights),
+    }
 
 
 def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +64,9 @@ def _text(body: dict[str, Any]) -> str:
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(COLUMNS))]
     table = ["  ".join(str(v).ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     missing = ", ".join(body["missing_nights"]) or "none"
-    return "\n".join([*table, f"latest night: {body['latest_night'] or '-'}", f"nights missing between them: {missing}"])
+    return "\n".join(
+        [*table, f"latest night: {body['latest_night'] or '-'}", f"nights missing between them: {missing}"]
+    )
 
 
 def _cell(value: Any) -> str:

@@ -27,7 +27,12 @@ def catalog_markdown() -> str:
     lines = ["# Data dictionary", "", "Generated from schemas/ by `python -m schemas.catalog`; do not edit.", ""]
     for spec in TABLES.values():
         by = ", ".join(f"`{p}`" for p in spec.partition) or "nothing"
-        lines += [f"## {spec.name}", "", f"A row: {spec.meaning}. Partitioned by {by}. Contract version {spec.version}.", ""]
+        lines += [
+            f"## {spec.name}",
+            "",
+            f"A row: {spec.meaning}. Partitioned by {by}. Contract version {spec.version}.",
+            "",
+        ]
         lines += ["| column | type | key | null | unit | meaning |", "|---|---|---|---|---|---|"]
         for c in spec.columns:
             marks = ("yes" if c.key else "", "yes" if c.nullable else "")

@@ -1,7 +1,7 @@
 """One declaration of a table, rendered for every engine that meets it.
 
-A `Table` names its columns with type, nullability, key, partition, meaning, unit and checks. It renders to a Spark schema
-(JSON), an Arrow schema, a Polars schema and the expectations of a data-quality suite, and checks a frame in one pass.
+A `Table` names its columns with type, nullability, key, partition, meaning, unit and checks. It renders to a Spark
+schema (JSON), an Arrow schema, a Polars schema and the expectations of a data-quality suite, and checks a frame in one pass.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _SPARK = {
 class Column:
     """A column: SQL-like type name, meaning, unit, and what its values must satisfy.
 
-    Types: string, json (text holding one JSON value), bigint, int, double, boolean, date, timestamp (UTC, microseconds),
+    Types: string, json (text of one JSON value), bigint, int, double, boolean, date, timestamp (UTC, microseconds),
     list of bigint, list of string.
     """
 
@@ -77,7 +77,7 @@ class Table:
         """The column of that name; KeyError if there is none."""
         return {c.name: c for c in self.columns}[name]
 
-    def arrow(self, *, partitions: bool = True):  # noqa: ANN201 - pyarrow is imported on use
+    def arrow(self, *, partitions: bool = True):
         """The pyarrow schema; without partition columns for data files."""
         import pyarrow as pa
 
@@ -112,7 +112,7 @@ class Table:
                 found.append({"type": "expect_column_values_to_be_in_set", "kwargs": members})
         return found
 
-    def problems(self, frame) -> list[str]:  # noqa: ANN001 - polars is imported on use
+    def problems(self, frame) -> list[str]:
         """Every mismatch of a polars frame with this contract, each with its path; empty if the frame fits.
 
         One pass over the frame: types, nulls, bounds, allowed values, NaN, and uniqueness of the key.
@@ -125,7 +125,7 @@ class Table:
         found += [f"{self.name}.{c.name}: is {frame.schema[c.name]}, declared {want[c.name]}" for c in wrong]
         return found + (self._value_problems(frame, [c for c in fits if c not in wrong]) if frame.height else [])
 
-    def _value_problems(self, frame, columns: list[Column]) -> list[str]:  # noqa: ANN001
+    def _value_problems(self, frame, columns: list[Column]) -> list[str]:
         import polars as pl
 
         counts = {f"{c.name}: {why}": expression for c in columns for why, expression in _violations(c)}
@@ -140,7 +140,7 @@ class Table:
         return found
 
 
-def _violations(column: Column):  # noqa: ANN202
+def _violations(column: Column):
     import polars as pl
 
     col = pl.col(column.name)
@@ -156,7 +156,7 @@ def _violations(column: Column):  # noqa: ANN202
         yield f"not one of {', '.join(column.allowed)}", ~col.is_in(list(column.allowed))
 
 
-def _arrow_type(name: str):  # noqa: ANN202
+def _arrow_type(name: str):
     import pyarrow as pa
 
     if name == "timestamp":

@@ -15,8 +15,12 @@ PROPENSITIES = Table(
         Column(name="curve_id", type="string", key=True, meaning="curve, named by what made it"),
         Column(name="segment", type="string", key=True, nullable=True, meaning="segment of the curve; null: all"),
         Column(name="rank", type="int", key=True, minimum=1, meaning="1-based place on the page"),
-        Column(name="estimator", type="string", meaning="how the curve was made",
-               allowed=("randomised", "allpairs", "pbm_em", "declared", "last_good")),
+        Column(
+            name="estimator",
+            type="string",
+            meaning="how the curve was made",
+            allowed=("randomised", "allpairs", "pbm_em", "declared", "last_good"),
+        ),
         Column(name="window_start", type="date", meaning="first event day that was used"),
         Column(name="window_end", type="date", meaning="day after the last event day that was used"),
         Column(name="propensity", type="double", minimum=0, meaning="the value to use, relative to rank 1"),
@@ -59,7 +63,9 @@ EVIDENCE = Table(
         Column(name="relevance_high", type="double", minimum=0, meaning="upper end of its 95% interval"),
         Column(name="relevance_shrunk", type="double", minimum=0, meaning="empirical-Bayes shrunk relevance"),
         Column(name="users", type="bigint", minimum=0, meaning="distinct issuers of the query in the window"),
-        Column(name="users_exact", type="boolean", meaning="false where `users` is an estimate from 1,024 smallest hashes"),
+        Column(
+            name="users_exact", type="boolean", meaning="false where `users` is an estimate from 1,024 smallest hashes"
+        ),
         Column(name="last_shown_day", type="date", meaning="last event day on which the item was shown for the query"),
         Column(name="ranks", type="json", meaning="exposure by rank: JSON list of [rank, impressions, clicks]"),
     ),

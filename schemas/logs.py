@@ -5,7 +5,9 @@ from schemas.contract import Column, Table
 _EVENT_DAY = Column(name="event_day", type="date", key=True, meaning="UTC date of the event time")
 _CORPUS = Column(name="corpus", type="string", key=True, meaning="document collection that was searched")
 _LOCALE = Column(name="locale", type="string", key=True, meaning="language or market of the search")
-_SEGMENT = Column(name="segment", type="string", key=True, nullable=True, meaning="declared dimension, such as device class")
+_SEGMENT = Column(
+    name="segment", type="string", key=True, nullable=True, meaning="declared dimension, such as device class"
+)
 _QUERY_KEY = Column(name="query_key", type="bigint", key=True, meaning="key of corpus, locale and normalised query")
 _ITEM_KEY = Column(name="item_key", type="bigint", key=True, meaning="key of corpus and item id")
 _RANK = Column(name="rank", type="int", key=True, minimum=1, maximum=1000, meaning="1-based place on the page")
@@ -36,8 +38,14 @@ IMPRESSIONS = Table(
         Column(name="salt_id", type="string", meaning="which salt hashed the user"),
         Column(name="session_key", type="bigint", nullable=True, meaning="salted hash of the session id"),
         Column(name="clicked", type="boolean", meaning="the item was clicked"),
-        Column(name="interaction", type="bigint", minimum=0, maximum=1_000_000, unit="millionths",
-               meaning="value of the strongest interaction in [0, 1], in millionths"),
+        Column(
+            name="interaction",
+            type="bigint",
+            minimum=0,
+            maximum=1_000_000,
+            unit="millionths",
+            meaning="value of the strongest interaction in [0, 1], in millionths",
+        ),
         Column(name="excluded", type="string", nullable=True, meaning="why the row is not counted, such as bot"),
     ),
 )
@@ -52,7 +60,9 @@ REJECTED = Table(
         Column(name="source", type="string", key=True, meaning="name of the declared source"),
         Column(name="path", type="string", key=True, meaning="file that held the row"),
         Column(name="line", type="bigint", key=True, minimum=1, meaning="1-based line or row of the file"),
-        Column(name="byte_offset", type="bigint", nullable=True, minimum=0, unit="bytes", meaning="where the row starts"),
+        Column(
+            name="byte_offset", type="bigint", nullable=True, minimum=0, unit="bytes", meaning="where the row starts"
+        ),
         Column(name="reason", type="string", meaning="reason code"),
         Column(name="detail", type="string", meaning="what was wrong, naming the value"),
         Column(name="raw", type="string", nullable=True, meaning="row content, at most 4 KiB, masked"),

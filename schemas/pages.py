@@ -25,8 +25,13 @@ PAGES = Table(
         Column(name="truth", type="double", nullable=True, meaning="DCG-weighted relevance of the odd event days"),
         Column(name="truth_standard_error", type="double", nullable=True, minimum=0, meaning="its standard error"),
         Column(name="human_label", type="double", nullable=True, minimum=0, maximum=1, meaning="human grade in [0, 1]"),
-        Column(name="human_label_source", type="string", nullable=True, allowed=("page", "derived"),
-               meaning="given for the page, or derived from item labels"),
+        Column(
+            name="human_label_source",
+            type="string",
+            nullable=True,
+            allowed=("page", "derived"),
+            meaning="given for the page, or derived from item labels",
+        ),
         Column(name="made", type="json", meaning="JSON object: how the page and its truth were made"),
     ),
 )

@@ -47,19 +47,19 @@ def exits() -> Iterator[None]:
     try:
         yield
     except HindcastError as error:
-        print(f"hindcast: {error}", file=sys.stderr)
+        typer.echo(f"hindcast: {error}", err=True)
         raise SystemExit(error.exit_code) from None
     except BadName as error:
-        print(f"hindcast: {error}", file=sys.stderr)
+        typer.echo(f"hindcast: {error}", err=True)
         raise SystemExit(2) from None
 
 
 def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
     """Print the outcome of a command: one JSON object, or the readable text (else `key: value` lines)."""
     if as_json:
-        print(json.dumps(summary, ensure_ascii=False, default=str, allow_nan=False), flush=True)
+        typer.echo(json.dumps(summary, ensure_ascii=False, default=str, allow_nan=False))
     else:
-        print(text or "\n".join(f"{k}: {_short(v)}" for k, v in summary.items()), flush=True)
+        typer.echo(text or "\n".join(f"{k}: {_short(v)}" for k, v in summary.items()))
 
 
 def parse_day(text: str, *, option: str = "--day") -> date:

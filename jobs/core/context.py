@@ -1,4 +1,4 @@
-"""What a step gets: settings, store, run, Spark, progress and clock, and the run's manifest that ties steps together."""
+"""What a step gets: settings, store, run, Spark, progress, clock, and the manifest that ties steps together."""
 
 import platform
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from importlib import metadata
 from typing import Any
 
+from jobs import __version__
 from jobs.core.errors import NotThereError
 from jobs.core.normalise import NORMALISATION
 from jobs.core.progress import Progress
@@ -15,8 +16,19 @@ from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.core.windows import Run
 
-_PACKAGES = ("pyspark", "delta-spark", "deltalake", "great-expectations", "polars", "sentence-transformers", "faiss-cpu",
-             "openai", "scikit-learn", "scipy", "ir-measures")
+_PACKAGES = (
+    "pyspark",
+    "delta-spark",
+    "deltalake",
+    "great-expectations",
+    "polars",
+    "sentence-transformers",
+    "faiss-cpu",
+    "openai",
+    "scikit-learn",
+    "scipy",
+    "ir-measures",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +97,9 @@ class Context:
             "cut": run.cut.isoformat(),
             "windows": {
                 "evidence": [run.evidence.start.isoformat(), run.evidence.end.isoformat()],
-                "evaluation": [run.evaluation.start.isoformat(), run.evaluation.end.isoformat()] if run.evaluation else None,
+                "evaluation": [run.evaluation.start.isoformat(), run.evaluation.end.isoformat()]
+                if run.evaluation
+                else None,
                 "gap_days": run.gap_days,
             },
             "created_at": self.now().isoformat(timespec="seconds"),
@@ -100,8 +114,8 @@ class Context:
 
 def versions() -> dict[str, str]:
     """Versions of Hindcast, Python and the packages behind the figures; missing packages are left out."""
-    found = {"python": platform.python_version()}
-    for name in ("hindcast", *_PACKAGES):
+    found = {"hindcast": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -115,7 +129,9 @@ def run_of(settings: Settings, store: Store, *, day: date | None, launch: str | 
         return Run.night(day, lengths=settings.windows.lengths)
     path = f"launches/{launch}/launch.json"
     if not store.exists(path):
-        raise NotThereError(f"launch {launch!r} is unknown in {store.uri}: run `hindcast launch forecast --id {launch}` first")
+        raise NotThereError(
+            f"launch {launch!r} is unknown in {store.uri}: run `hindcast launch forecast --id {launch}` first"
+        )
     body = store.read_json(path)
     lengths = settings.windows.model_copy(update=body.get("windows", {})).lengths
     return Run.launch(body["launch_id"], start=date.fromisoformat(body["start"]), lengths=lengths)

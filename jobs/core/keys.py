@@ -1,6 +1,7 @@
 """Integer keys of queries and items (formats.md, "query_key"), and the equal ranges that tasks work on."""
 
 import hashlib
+import itertools
 import struct
 
 import polars as pl
@@ -48,7 +49,7 @@ def range_of(key: int, *, ranges: int = RANGES) -> int:
 def range_bounds(*, ranges: int = RANGES) -> list[tuple[int, int]]:
     """Inclusive (low, high) of each range, in order, covering the whole signed 64-bit line."""
     edges = [-(1 << 63) + -((-i << 64) // ranges) for i in range(ranges + 1)]
-    return [(low, high - 1) for low, high in zip(edges, edges[1:], strict=False)]
+    return [(low, high - 1) for low, high in itertools.pairwise(edges)]
 
 
 def with_query_key(frame: pl.DataFrame, *, query: str = "query", name: str = "query_key") -> pl.DataFrame:

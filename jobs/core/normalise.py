@@ -1,4 +1,4 @@
-"""Normalisation of queries: one recorded, versioned function. A new version makes new keys, so it is named in manifests."""
+"""Normalisation of queries: one versioned function; a new version makes new keys, so manifests name it."""
 
 import re
 import unicodedata

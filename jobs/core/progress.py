@@ -19,7 +19,8 @@ class Progress:
     def say(self, text: str) -> None:
         """Print one line."""
         if self._stream is not None:
-            print(text, file=self._stream, flush=True)
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
 
     def tick(self, label: str, done: int, total: int) -> None:
         """Print 'label: done of total' at most every `every_s` seconds, and at the end."""

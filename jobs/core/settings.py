@@ -265,7 +265,9 @@ def load_settings(path: str | Path | None, *, environment: dict[str, str] | None
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()]
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
+        ]
         raise SettingsError(f"{path or 'settings'}: " + "; ".join(lines)) from None
 
 

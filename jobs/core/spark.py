@@ -18,7 +18,8 @@ from jobs.core.storage import is_object_store
 
 Task = Callable[[dict], dict]
 
-_LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={home}"
+_LOG = Path(__file__).with_name("log4j2.properties")
+_LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={home} -Dlog4j2.configurationFile=file:{log}"
 """Short local runs: one collector thread and the quick compiler save about half of the start-up; not for clusters."""
 
 
@@ -50,7 +51,7 @@ class SparkProvider:
         return self._session is not None
 
     @property
-    def session(self):  # noqa: ANN201 - pyspark is imported on use
+    def session(self):
         """The session; the first use starts the JVM."""
         if self._session is None:
             begun = time.monotonic()
@@ -69,7 +70,7 @@ class SparkProvider:
             self._session.stop()
             self._session = None
 
-    def _start(self):  # noqa: ANN202
+    def _start(self):
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -104,7 +105,7 @@ class SparkProvider:
         }
         if self._master().startswith("local"):
             conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
-            conf["spark.driver.extraJavaOptions"] = _LOCAL_JVM.format(home=scratch)
+            conf["spark.driver.extraJavaOptions"] = _LOCAL_JVM.format(home=scratch, log=_LOG)
         if is_object_store(self._store_uri):
             conf |= _object_store_conf()
         return conf | self._settings.conf
@@ -123,7 +124,7 @@ def run_tasks(spark: SparkProvider, function: Task, specs: Sequence[dict], *, la
     return context.parallelize(list(specs), len(specs)).map(function).collect()
 
 
-def read_delta(spark: SparkProvider, uri: str, *, version: int | None = None):  # noqa: ANN201
+def read_delta(spark: SparkProvider, uri: str, *, version: int | None = None):
     """A Spark frame of a Delta table at a version, through delta-spark."""
     from jobs.core.storage import spark_uri
 

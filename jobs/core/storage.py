@@ -21,7 +21,7 @@ def is_object_store(uri: str) -> bool:
     return uri.startswith(("s3://", "s3a://"))
 
 
-def filesystem(uri: str):  # noqa: ANN201 - pyarrow is imported on use
+def filesystem(uri: str):
     """(pyarrow file system, path within it) of a local path or an object-store URI."""
     from pyarrow import fs
 
@@ -122,7 +122,9 @@ class Files:
         from pyarrow import fs
 
         selector = fs.FileSelector(self._inner(folder), allow_not_found=True)
-        return sorted(info.base_name for info in self._fs.get_file_info(selector) if not info.base_name.endswith(".draft"))
+        return sorted(
+            info.base_name for info in self._fs.get_file_info(selector) if not info.base_name.endswith(".draft")
+        )
 
     def delete(self, path: str) -> None:
         """Remove a file or a folder with all in it; nothing happens if it does not exist."""
@@ -153,14 +155,16 @@ class Files:
             yield
 
 
-def _wait_for(handle, fcntl, name: str, timeout_s: float) -> None:  # noqa: ANN001
+def _wait_for(handle, fcntl, name: str, timeout_s: float) -> None:
     end = time.monotonic() + timeout_s
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
-                raise ConflictError(f"lock {name} was held for {timeout_s:.0f} s: end the other command first") from None
+                raise ConflictError(
+                    f"lock {name} was held for {timeout_s:.0f} s: end the other command first"
+                ) from None
             time.sleep(0.05)
         else:
             return

@@ -4,6 +4,7 @@ A write replaces literal partitions and nothing else, in one commit, after the r
 Reads name a version; deletion vectors and column mapping stay off, so that Spark and delta-rs read the same files.
 """
 
+import itertools
 import json
 import time
 import uuid
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -132,9 +134,7 @@ class Store:
         staged = [stage(self.table_uri(table), spec, fixed, partition=literal)] if fixed.height else []
         return self.commit_files(table, staged, replaced=[literal])
 
-    def commit_files(
-        self, table: str, staged: Iterable[StagedFile | dict], *, replaced: list[dict[str, Any]]
-    ) -> int:
+    def commit_files(self, table: str, staged: Iterable[StagedFile | dict], *, replaced: list[dict[str, Any]]) -> int:
         """Make staged files the only content of the `replaced` partitions, one commit a group of equal corpora.
 
         `replaced` lists literal partitions (every partition column); a partition without files is emptied. A partition
@@ -165,14 +165,19 @@ class Store:
 
     def _commit_once(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
         spec, now = declared(table), int(time.time() * 1000)
-        actions = [AddAction(f.path, f.size, dict(f.partition), now, True, f.stats) for f in files]  # noqa: FBT003
+        actions = [AddAction(f.path, f.size, dict(f.partition), now, True, f.stats) for f in files]
         found = self._open(table, None, missing_ok=True)
         schema = Schema.from_arrow(spec.arrow())
         if found is None:
             uri = rust_uri(self.table_uri(table))
             filesystem(self.uri)[0].create_dir(filesystem(self.table_uri(table))[1], recursive=True)
             create_table_with_add_actions(
-                uri, schema, actions, mode="error", partition_by=list(spec.partition), storage_options=storage_options(uri)
+                uri,
+                schema,
+                actions,
+                mode="error",
+                partition_by=list(spec.partition),
+                storage_options=storage_options(uri),
             )
             return 0
         filters = [(p, "in", sorted({r[p] for r in replaced})) for p in spec.partition] if spec.partition else None
@@ -214,17 +219,21 @@ def stage(
     folder = "/".join(f"{p}={literal[p]}" for p in spec.partition)
     path = f"{folder}/part-{uuid.uuid4().hex}.parquet".lstrip("/")
     data = fixed.select(n for n in spec.names if n not in spec.partition).to_arrow().cast(spec.arrow(partitions=False))
-    fs, inner = filesystem(f"{table_uri}/{path}")
+    size = _write_parquet(f"{table_uri}/{path}", data, cuts=cuts or [], compression=compression)
+    return StagedFile(path=path, partition=literal, rows=data.num_rows, size=size, stats=_stats(spec, fixed))
+
+
+def _write_parquet(uri: str, data: pa.Table, *, cuts: list[int], compression: str) -> int:
+    fs, inner = filesystem(uri)
     fs.create_dir(inner.rsplit("/", 1)[0], recursive=True)
-    with fs.open_output_stream(inner, compression=None) as stream:
-        with pq.ParquetWriter(stream, data.schema, compression=compression, write_statistics=True) as writer:
-            edges = [0, *(cuts or []), data.num_rows]
-            for start, end in zip(edges, edges[1:], strict=False):
-                if end > start:
-                    writer.write_table(data.slice(start, end - start), row_group_size=max(end - start, 1))
-    return StagedFile(
-        path=path, partition=literal, rows=data.num_rows, size=fs.get_file_info(inner).size, stats=_stats(spec, fixed)
-    )
+    with (
+        fs.open_output_stream(inner, compression=None) as stream,
+        pq.ParquetWriter(stream, data.schema, compression=compression, write_statistics=True) as writer,
+    ):
+        for start, end in itertools.pairwise([0, *cuts, data.num_rows]):
+            if end > start:
+                writer.write_table(data.slice(start, end - start), row_group_size=end - start)
+    return fs.get_file_info(inner).size
 
 
 def read_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.DataFrame:
@@ -270,7 +279,7 @@ def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
 
 
 def _literal(value: str, kind: pl.DataType) -> pl.Expr:
-    """A partition value, kept as text in paths and logs, in its declared type ("01" stays "01" where text is declared)."""
+    """A partition value, kept as text in paths and logs, in its declared type ("01" of a text column stays "01")."""
     return pl.lit(date.fromisoformat(value)) if kind == pl.Date else pl.lit(value, kind)
 
 

@@ -1,10 +1,12 @@
 """Contracts: one declaration renders to every engine alike, the dictionary is fresh, imports run one way."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import jobs
 from schemas.catalog import TABLES, catalog_markdown
 from schemas.names import BadName, launch_id, plain_name, run_key
 
@@ -84,6 +86,10 @@ def test_launch_ids_that_could_be_paths_are_refused(bad):
 def test_run_keys_that_mean_no_run_are_refused(bad):
     with pytest.raises(BadName):
         run_key(bad)
+
+
+def test_the_package_says_one_version():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == jobs.__version__
 
 
 def test_good_names_pass():

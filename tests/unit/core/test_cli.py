@@ -23,7 +23,12 @@ def hindcast(*args):
         (("--help",), 0, "Hindcast grades", "help"),
         (("nights",), 2, "No such command", "an unknown step"),
         (("night", "--day", "2026-11-20"), 2, "--config", "no configuration"),
-        (("night", "--config", "none.toml", "--day", "2026-11-20"), 2, "no such file", "a configuration that is not there"),
+        (
+            ("night", "--config", "none.toml", "--day", "2026-11-20"),
+            2,
+            "no such file",
+            "a configuration that is not there",
+        ),
         (("publish", "--config", "none.toml"), 2, "none.toml", "no run named"),
     ],
 )

@@ -19,7 +19,9 @@ from schemas.flow import ALL_USES, FLOW, flow, qualified
 
 @pytest.fixture
 def ctx(tmp_path):
-    settings = load_settings(None, environment={}, root=str(tmp_path), corpora={"tracks": {"documents": "d"}, "talks": {}})
+    settings = load_settings(
+        None, environment={}, root=str(tmp_path), corpora={"tracks": {"documents": "d"}, "talks": {}}
+    )
     run = Run.night(date(2026, 11, 20), lengths=WindowLengths())
     spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
     return Context(settings=settings, store=Store(settings.store_uri), run=run, spark=spark, progress=Progress(None))

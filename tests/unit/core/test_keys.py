@@ -1,6 +1,7 @@
 """Keys and stable hashes: the same number everywhere, each range its own, samples that do not move."""
 
 import hashlib
+import itertools
 
 import numpy as np
 import polars as pl
@@ -29,13 +30,15 @@ def test_every_key_stands_in_the_range_whose_bounds_hold_it(key, ranges):
     low, high = bounds[keys.range_of(key, ranges=ranges)]
     assert low <= key <= high
     assert bounds[0][0] == -(1 << 63) and bounds[-1][1] == (1 << 63) - 1
-    assert all(a[1] + 1 == b[0] for a, b in zip(bounds, bounds[1:], strict=False))
+    assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(bounds))
 
 
 def test_frames_get_the_same_keys_and_keep_their_order():
     frame = pl.DataFrame({"corpus": ["a", "a", "b"], "locale": ["en"] * 3, "query": ["x", "y", "x"], "n": [2, 1, 0]})
     got = keys.with_query_key(frame)
-    assert got.get_column("query_key").to_list() == [keys.query_key(c, "en", q) for c, q in (("a", "x"), ("a", "y"), ("b", "x"))]
+    assert got.get_column("query_key").to_list() == [
+        keys.query_key(c, "en", q) for c, q in (("a", "x"), ("a", "y"), ("b", "x"))
+    ]
     assert got.get_column("n").to_list() == [2, 1, 0]
 
 
@@ -47,7 +50,7 @@ def test_what_is_no_key_is_refused(text):
 
 def test_unit_hashes_are_uniform_and_stable():
     values = unit_hashes(np.arange(100_000), salt=3)
-    assert 0 <= values.min() and values.max() < 1
+    assert values.min() >= 0 and values.max() < 1
     assert abs(np.histogram(values, bins=10, range=(0, 1))[0] / 10_000 - 1).max() < 0.05
     assert np.array_equal(values[:10], unit_hashes(np.arange(10), salt=3))
     assert not np.array_equal(values[:10], unit_hashes(np.arange(10), salt=4))

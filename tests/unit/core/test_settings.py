@@ -52,7 +52,12 @@ def test_what_is_no_setting_is_named(tmp_path, text, named, why):
 
 
 def test_variables_override_and_secrets_do_not(tmp_path):
-    environment = {"HINDCAST_EVIDENCE__MIN_USERS": "3", "HINDCAST_JUDGING__MODEL": "m", "HINDCAST_USER_SALT": "s", "X": "1"}
+    environment = {
+        "HINDCAST_EVIDENCE__MIN_USERS": "3",
+        "HINDCAST_JUDGING__MODEL": "m",
+        "HINDCAST_USER_SALT": "s",
+        "X": "1",
+    }
     s = load_settings(written(tmp_path, GOOD), environment=environment)
     assert s.evidence.min_users == 3 and s.judging.model == "m" and s.judging.budget_usd == 5
     assert "'s'" not in repr(s)

@@ -50,11 +50,23 @@ def test_several_days_are_replaced_in_one_commit_and_the_others_stay(store):
     days = [date(2026, 1, d) for d in (1, 2, 3)]
     store.commit_files(
         "daily_users",
-        [stage(store.table_uri("daily_users"), USERS, users(d, d.day), partition={"event_day": d, "corpus": "tracks"}) for d in days],
+        [
+            stage(
+                store.table_uri("daily_users"), USERS, users(d, d.day), partition={"event_day": d, "corpus": "tracks"}
+            )
+            for d in days
+        ],
         replaced=[{"event_day": d, "corpus": "tracks"} for d in days],
     )
-    new = stage(store.table_uri("daily_users"), USERS, users(days[1], 7, 8), partition={"event_day": days[1], "corpus": "tracks"})
-    version = store.commit_files("daily_users", [new.as_dict()], replaced=[{"event_day": d, "corpus": "tracks"} for d in days[1:]])
+    new = stage(
+        store.table_uri("daily_users"),
+        USERS,
+        users(days[1], 7, 8),
+        partition={"event_day": days[1], "corpus": "tracks"},
+    )
+    version = store.commit_files(
+        "daily_users", [new.as_dict()], replaced=[{"event_day": d, "corpus": "tracks"} for d in days[1:]]
+    )
     assert version == 1
     got = store.read("daily_users").sort("event_day", "user_hash")
     assert got.select("event_day", "user_hash").rows() == [(days[0], 1), (days[1], 7), (days[1], 8)]
@@ -74,7 +86,11 @@ def test_files_carry_rows_and_bounds_for_pruning(store):
         (queries("a", 1).with_columns(query=pl.lit(None, pl.String)), "queries.query: null in 1 of 1", "a null"),
         (queries("a", 1).drop("query"), "queries.query: missing", "a column less"),
         (queries("a", 1).with_columns(extra=1), "queries.extra: not declared", "a column more"),
-        (queries("a", 1).with_columns(pl.col("query_key").cast(pl.Int32)), "queries.query_key: is Int32", "another type"),
+        (
+            queries("a", 1).with_columns(pl.col("query_key").cast(pl.Int32)),
+            "queries.query_key: is Int32",
+            "another type",
+        ),
         (queries("b", 1), "queries.corpus: rows of 'b'", "rows of another partition"),
     ],
 )

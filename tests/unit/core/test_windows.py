@@ -96,7 +96,10 @@ def test_a_violated_guard_names_both_windows():
 def test_a_run_whose_evidence_touches_its_cut_cannot_be_made():
     with pytest.raises(LeakageError, match="less than the gap"):
         Run(
-            key="night-2026-11-20", cut=date(2026, 11, 11), as_of=date(2026, 11, 20), gap_days=7,
+            key="night-2026-11-20",
+            cut=date(2026, 11, 11),
+            as_of=date(2026, 11, 20),
+            gap_days=7,
             evidence=Window(date(2026, 10, 1), date(2026, 11, 5)),
             evaluation=Window(date(2026, 11, 11), date(2026, 11, 21)),
         )
@@ -116,7 +119,7 @@ def test_days_are_utc_days(moment, day, why):
 
 def test_a_time_without_offset_is_refused():
     with pytest.raises(UsageError, match="has no offset"):
-        utc_day(datetime(2026, 1, 1))  # noqa: DTZ001 - the missing offset is the case
+        utc_day(datetime(2026, 1, 1))
 
 
 @pytest.mark.parametrize("name", ["evaluation_days", "evidence_days", "min_evidence_days"])
