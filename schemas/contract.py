@@ -1,7 +1,8 @@
 """One declaration of a table, rendered for every engine that meets it.
 
 A `Table` names its columns with type, nullability, key, partition, meaning, unit and checks. It renders to a Spark
-schema (JSON), an Arrow schema, a Polars schema and the expectations of a data-quality suite, and checks a frame in one pass.
+schema (JSON), an Arrow schema, a Polars schema and the expectations of a data-quality suite, and checks a frame in
+one pass.
 """
 
 from dataclasses import dataclass, field
