@@ -1,3 +1,8 @@
 """Hindcast: grades search result pages with what past users did."""
 
-__version__ = "0.1.0"
+import os
+from pathlib import Path
+
+from schemas.environment import apply
+
+apply(os.environ, home=Path(os.environ.get("HINDCAST_HOME") or Path(__file__).resolve().parents[1]))

@@ -20,7 +20,7 @@ from schemas.names import plain_name
 SECRETS = ("HINDCAST_USER_SALT", "HINDCAST_USER_SALT_ID", "HINDCAST_API_KEY")
 """Environment variables with the prefix that are secrets or their ids, not settings."""
 
-RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_MASTER")
+RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_MASTER", "HINDCAST_SCRATCH")
 """Environment variables with the prefix that the set-up and the DAGs use."""
 
 Variant = Literal["plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only"]

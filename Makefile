@@ -1,0 +1,58 @@
+# Hindcast. `make` alone lists the targets. Every target sets up what is missing first.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.SHELLFLAGS := -ec
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= $(shell setup/find-python.sh)
+JUDGE ?= offline-baseline
+
+# Temporary files stay in the checkout, those of the JVMs too.
+export TMPDIR := $(CURDIR)/out/tmp
+export HINDCAST_SCRATCH := $(TMPDIR)
+export SPARK_SUBMIT_OPTS := -Djava.io.tmpdir=$(TMPDIR) -XX:-UsePerfData
+export SPARK_LAUNCHER_OPTS := -XX:-UsePerfData
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONPATH
+
+JOBS := .venv/bin/python
+QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
+
+.PHONY: help setup setup-local-llm lock demo test test-slow lint bench clean distclean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
+
+setup: ## make both environments and fetch the Delta jars (demo and test do it by themselves)
+	@command -v $(PYTHON) >/dev/null || { echo "setup: Python 3.11, 3.12 or 3.13 is needed, but there is no $(PYTHON): install it, or name one: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) setup
+
+setup-local-llm: ## also install the small local model (JUDGE=local)
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) setup --local-llm
+
+lock: setup ## resolve pyproject.toml anew into requirements/
+	@setup/lock.sh
+
+demo: setup ## simulate a log, run a night, an A/B forecast and its outcome; JUDGE=local for a small model
+	@[ "$(JUDGE)" != local ] || $(PYTHON) setup --local-llm
+	@$(QUIETLY_OFFLINE) $(JOBS) setup/demo.py --judge $(JUDGE)
+
+test: setup ## all quick tests (12 minutes at most), without a network
+	@$(QUIETLY_OFFLINE) setup/test.sh
+
+test-slow: setup ## fault, operations, cluster and browser tests, as far as they are there
+	@$(QUIETLY_OFFLINE) setup/test-slow.sh
+
+lint: setup ## style and structure
+	@.venv/bin/ruff check .
+
+bench: setup ## the published figures
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
+
+clean: ## remove what runs and tests wrote
+	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
+
+distclean: clean ## and the environments
+	@rm -rf .venv .venv-airflow .tools .jars .cache
