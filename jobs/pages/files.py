@@ -33,12 +33,17 @@ class PagesFile:
 
 
 def read_pages(path: Path, *, defaults: dict[str, Any]) -> PagesFile:
-    """Read pages.jsonl (.gz) or its Parquet form; `defaults` fill what a line leaves out (set, corpus, locale, system).
+    """Read pages.jsonl (.gz) or its Parquet form (see `parse_pages`)."""
+    return parse_pages(read_rows(path), name=str(path), defaults=defaults)
 
-    A page id that stands twice refuses the second line. Raises InputError if no line is a page.
+
+def parse_pages(rows: Iterable[tuple[int, dict[str, Any] | str]], *, name: str, defaults: dict[str, Any]) -> PagesFile:
+    """Pages from numbered rows; `defaults` fill what a row leaves out (set, corpus, locale, system).
+
+    A page id that stands twice refuses the second line. Raises InputError, naming the file `name`, if no row is a page.
     """
     pages, refused, seen = [], [], set()
-    for number, row in read_rows(path):
+    for number, row in rows:
         page = _page(row, defaults)
         if isinstance(page, Page) and page.page_id in seen:
             page = f"page_id {page.page_id!r} stands twice"
@@ -48,10 +53,14 @@ def read_pages(path: Path, *, defaults: dict[str, Any]) -> PagesFile:
             seen.add(page.page_id)
             pages.append(page.file_row())
     if not pages:
-        raise InputError(
-            f"{path}: holds no page ({refused[0][1] if refused else 'no lines'}): see formats, pages.jsonl"
-        )
+        reason = refused[0][1] if refused else "no lines"
+        raise InputError(f"{name}: holds no page ({reason}): see formats, pages.jsonl")
     return PagesFile(pages=pages, refused=refused)
+
+
+def json_rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Lines of JSON with their 1-based numbers; what is no JSON object comes as a text: the reason."""
+    return ((number, _json_line(line)) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _page(row: dict[str, Any] | str, defaults: dict[str, Any]) -> Page | str:
@@ -80,7 +89,7 @@ def read_rows(path: Path, *, form: str = "") -> Iterator[tuple[int, dict[str, An
         if kind == "csv":
             yield from enumerate(csv.DictReader(stream), start=1)
         else:
-            yield from ((n, _json_line(line)) for n, line in enumerate(stream, start=1) if line.strip())
+            yield from json_rows(stream)
 
 
 def write_pages(pages: Iterable[dict[str, Any]], path: Path) -> None:

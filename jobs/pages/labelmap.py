@@ -19,8 +19,8 @@ class _Part(BaseModel):
 class Columns(_Part):
     """Names of columns (CSV) or keys (JSON lines; dotted paths allowed); empty: the file has none.
 
-    `items` holds whole pages: a list of items, or item ids joined by `separator`. With `item` a page is made of the rows
-    of one query (and of one `page`, where that is given).
+    `items` holds whole pages: a list of items, or item ids joined by `separator`. With `item` a page is made of the
+    rows of one query (and of one `page`, where that is given).
     """
 
     query: str = "query"

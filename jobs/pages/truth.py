@@ -9,6 +9,15 @@ import polars as pl
 
 from jobs.pages.measure import PAIR, with_propensity
 
+TRUTH = {
+    "page": pl.String,
+    "truth": pl.Float64,
+    "truth_standard_error": pl.Float64,
+    "truth_impressions": pl.Int64,
+    "truth_clicks": pl.Int64,
+}
+"""Columns of a scored page."""
+
 
 def dcg_weight(rank: str = "rank") -> pl.Expr:
     """1 / log2(rank + 1), the discount of DCG for 1-based ranks."""
