@@ -27,6 +27,10 @@ PROPENSITIES = Table(
         Column(name="standard_error", type="double", nullable=True, minimum=0, meaning="bootstrap over queries"),
         Column(name="raw", type="double", nullable=True, minimum=0, meaning="before isotonic regression"),
         Column(name="isotonic", type="double", nullable=True, minimum=0, meaning="after isotonic regression"),
+        Column(name="low", type="double", nullable=True, minimum=0, meaning="lower end of the raw value's 95% interval"),
+        Column(name="high", type="double", nullable=True, minimum=0, meaning="upper end of the raw value's 95% interval"),
+        Column(name="source", type="string", meaning="where the rank's value comes from",
+               allowed=("estimated", "extrapolated", "declared")),
         Column(name="pairs", type="bigint", minimum=0, meaning="(query, item) pairs that informed the rank"),
         Column(name="impressions", type="bigint", minimum=0, meaning="impressions at the rank"),
         Column(name="clicks", type="bigint", minimum=0, meaning="clicks at the rank"),
@@ -67,7 +71,9 @@ EVIDENCE = Table(
             name="users_exact", type="boolean", meaning="false where `users` is an estimate from 1,024 smallest hashes"
         ),
         Column(name="last_shown_day", type="date", meaning="last event day on which the item was shown for the query"),
-        Column(name="ranks", type="json", meaning="exposure by rank: JSON list of [rank, impressions, clicks]"),
+        Column(name="ranks", type="list of bigint", meaning="ranks at which the item was shown, ascending"),
+        Column(name="rank_impressions", type="list of bigint", meaning="times shown at each of `ranks`"),
+        Column(name="rank_clicks", type="list of bigint", meaning="times clicked at each of `ranks`"),
     ),
 )
 
