@@ -1,0 +1,75 @@
+"""Words of clusters without a language model: c-TF-IDF (Grootendorst 2022), and how common a word is in a corpus."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+TOP_TERMS = 12
+LIFT = 2.0  # stop words stand near 1 whatever the language, words of a domain at 3 and more
+FEW_LIFT = 1.3  # of two or three groups: a word can be twice as frequent in at most one of two
+COMMON = 0.25  # share of all texts; a word of more of them names no group, unless there are too few texts to tell
+TOKEN = r"[^\W\d_](?:[^\W_]|['’-](?=[^\W_]))+"  # words of two letters and more, in any alphabet
+_WORD = re.compile(TOKEN)
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of a text, of two letters or more."""
+    return [one.lower() for one in _WORD.findall(text)]
+
+
+def cluster_terms(groups: Sequence[Sequence[str]], *, top: int = TOP_TERMS) -> list[tuple[str, ...]]:
+    """The words that tell each group of texts from the others, best first.
+
+    c-TF-IDF on text frequencies: the share of the group's texts that hold the word, times log(N / texts with it); a
+    word must be `LIFT` times as frequent in the group as over all and stand in at most `COMMON` of the texts, so that
+    no stop list of any language is needed.
+    A group without such words gives an empty tuple.
+    """
+    held = [[set(words(text)) for text in group] for group in groups]
+    inside = [Counter(word for text in group for word in text) for group in held]
+    overall = sum(inside, Counter())
+    texts = sum(len(group) for group in held)
+    lift = 0.0 if len(groups) == 1 else FEW_LIFT if len(groups) < 4 else LIFT
+    if len(groups) > 3 and texts >= 20:
+        inside = [Counter({w: n for w, n in counts.items() if overall[w] <= COMMON * texts}) for counts in inside]
+    return [_best(counts, len(group), overall, texts, lift, top) for counts, group in zip(inside, held, strict=True)]
+
+
+def _best(
+    counts: Counter[str], size: int, overall: Mapping[str, int], texts: int, lift: float, top: int
+) -> tuple[str, ...]:
+    def weight(word: str) -> float:
+        return counts[word] / size * float(np.log((texts + 1) / overall[word]))
+
+    # A word of a single text names that text, not the group; in small groups nothing else may be left.
+    least = 2 if size >= 4 else 1
+    telling = [w for w, n in counts.items() if n >= least and n / size >= lift * overall[w] / texts]
+    return tuple(sorted(telling, key=lambda word: (-weight(word), word))[:top])
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """How many of `documents` texts hold each word."""
+
+    documents: int
+    frequency: Mapping[str, int]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Lexicon:
+        """Count over all given texts (pass a sample of a large corpus)."""
+        counts: Counter[str] = Counter()
+        number = 0
+        for text in texts:
+            number += 1
+            counts.update(set(words(text)))
+        return cls(number, counts)
+
+    def weight(self, word: str) -> float:
+        """log(N / df): 0 for a word of every text, and 0 for one that the corpus does not know."""
+        known = self.frequency.get(word, 0)
+        return float(np.log(self.documents / known)) if known else 0.0
