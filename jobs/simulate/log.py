@@ -5,15 +5,15 @@ alone, so days can be drawn in any order.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import numpy as np
 import polars as pl
 
-from jobs.simulate.world import PHONE_SHARE, SEGMENTS, CorpusWorld, World, corpus_seed
+from jobs.simulate.world import PHONE_SHARE, SEGMENTS, World, corpus_seed
 
 LATE_SHARE = 0.01
-"""Pages whose rows reach the log store one to three days after they were shown."""
+"""Pages whose rows reach the log store a day or two after they were shown."""
 
 _HOURLY = np.array([3, 2, 1, 1, 1, 2, 4, 6, 7, 7, 7, 8, 9, 8, 8, 8, 9, 11, 13, 14, 14, 12, 9, 5], dtype=np.float64)
 _MILLIS = 86_400_000
@@ -147,7 +147,7 @@ def _times(rng: np.random.Generator, n: int) -> np.ndarray:
 def _arrivals(rng: np.random.Generator, shown: np.ndarray) -> np.ndarray:
     prompt = shown + rng.integers(200, 60_000, size=len(shown))
     late = rng.random(len(shown)) < LATE_SHARE
-    return prompt + np.where(late, rng.integers(1, 4, size=len(shown)), 0) * _MILLIS
+    return prompt + np.where(late, rng.integers(1, 3, size=len(shown)), 0) * _MILLIS
 
 
 def _users(rng: np.random.Generator, n: int, population: int) -> np.ndarray:

@@ -23,7 +23,8 @@ class Size:
 
     impressions: shown items over all days and corpora (approximate by rounding and bots). intents: things asked for, each
     in `WORDINGS` queries. zipf: exponent of the popularity of intents. users: size of the population; a page's user is
-    drawn from it. bot_pages: pages of one bot visit. The rest goes into hindcast.toml.
+    drawn from it. bot_pages: pages of one bot visit. clean: neither dirty rows nor bots. The rest
+    goes into hindcast.toml.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Size:
     min_item_impressions: int = 10
     every_variant: bool = False
     segments: bool = False
+    clean: bool = False
 
     def __post_init__(self) -> None:
         if self.days < 1 or self.impressions < self.days * self.hits:

@@ -14,7 +14,7 @@ import polars as pl
 from jobs.core.keys import item_key, query_key
 from jobs.simulate.kinds import BORROWED_FAR, BORROWED_LOOK, BORROWED_NEAR, BORROWED_NEAR_COUNT, KINDS, POOL
 from jobs.simulate.rankers import RANKERS, Ranker, make_orders
-from jobs.simulate.sizes import CORPORA, LOCALES, WORDINGS, Size, size_of
+from jobs.simulate.sizes import CORPORA, LOCALES, Size, size_of
 from jobs.simulate.texts import Intent, make_intents, trap_roles
 
 WORDING_SHARES = np.array([0.26, 0.2, 0.17, 0.14, 0.12, 0.11])
