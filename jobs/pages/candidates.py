@@ -9,7 +9,7 @@ from jobs.core.sampling import unit_hashes
 from jobs.core.storage import rust_uri, storage_options
 from jobs.core.tables import DataFile, scan_files
 from jobs.core.windows import composes_filter, evaluation_filter
-from jobs.pages.issuers import distinct_issuers
+from jobs.evidence.users import distinct_users
 from jobs.pages.measure import PAIR, item_relevance
 from schemas.logs import DAILY_COUNTS, DAILY_USERS
 
@@ -32,7 +32,7 @@ def gather(spec: dict[str, Any]) -> dict[str, Any]:
     """
     window = _in_ranges(spec) & evaluation_filter(spec["run"])
     users = _read(DAILY_USERS, spec["users"], ["query_key", "salt_id", "user_hash"], window)
-    issuers, excluded = eligible(distinct_issuers(users), spec)
+    issuers, excluded = eligible(distinct_users(users), spec)
     columns = ["corpus", "locale", *PAIR, "segment", "rank", "impressions", "clicks", "event_day"]
     wanted = window & pl.col("query_key").is_in(issuers["query_key"].implode())
     counts = _read(DAILY_COUNTS, spec["counts"], columns, wanted)
@@ -46,7 +46,7 @@ def gather(spec: dict[str, Any]) -> dict[str, Any]:
 
 def eligible(issuers: pl.DataFrame, spec: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, int]]:
     """Queries whose users lie within [low, high] and that are not sensitive, and how many were left out for what."""
-    few, many = pl.col("users") < spec["low"], pl.col("users") > spec["high"]
+    few, many = pl.col("users_least") < spec["low"], pl.col("users") > spec["high"]
     hidden = pl.col("query_key").is_in(spec["sensitive"])
     kept = issuers.filter(~few & ~many & ~hidden)
     counts = issuers.select(

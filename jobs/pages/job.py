@@ -33,7 +33,7 @@ InstancesOption = Annotated[int, typer.Option("--instances", min=1, help="Page v
 
 
 def run(ctx: Context) -> dict[str, Any]:
-    """Build the sets that the run has: `logs` and `human` of a night, `launch` of a launch; each replaced as a whole."""
+    """Build the sets of the run: `logs` and `human` of a night, `launch` of a launch; each replaced as a whole."""
     from jobs.pages.human_set import human_pages
     from jobs.pages.launch_set import launch_pages
     from jobs.pages.logs_set import logs_pages
