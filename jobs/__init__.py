@@ -5,4 +5,6 @@ from pathlib import Path
 
 from schemas.environment import apply
 
+__version__ = "0.1.0"
+
 apply(os.environ, home=Path(os.environ.get("HINDCAST_HOME") or Path(__file__).resolve().parents[1]))
