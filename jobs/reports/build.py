@@ -1,0 +1,82 @@
+"""From data to report.json: every section computed once, each figure with its n, interval and reason."""
+
+from typing import Any
+
+import polars as pl
+
+from jobs.reports.ablation import ablation, health
+from jobs.reports.compare import compare
+from jobs.reports.controls import control
+from jobs.reports.data import Options, ReportData
+from jobs.reports.distributions import distributions
+from jobs.reports.effects import flips_by_effect, label_drops
+from jobs.reports.judged import JudgedSet, judged_set
+from jobs.reports.launches import launch_section
+from jobs.reports.paper import PAPER
+from jobs.reports.parts import data_part, evidence_part, leakage_part, skills_part
+from jobs.reports.scores import set_section
+from jobs.reports.slices import dimensions, fairness, slices
+from jobs.reports.verdict import gates, verdict
+
+FORMAT = 1
+NO_CONTROL = "the control needs the offline baseline: shuffled cards were not judged in this run"
+
+
+def build(data: ReportData, options: Options) -> dict[str, Any]:
+    """The content of report.json (formats.md; schemas/report_schema.json). JSON-able, no NaN."""
+    sets = judged_sets(data)
+    sections = {name: {**set_section(s, options), "configurations": label_drops(s, options)} for name, s in sets.items()}
+    tables = {name: dimensions(s.pages, data.cards) for name, s in sets.items()}
+    report = {
+        "format": FORMAT,
+        "run": {**data.run, "samples": options.samples, "seed": options.seed, "problems": list(data.problems)},
+        **sections,
+        "launch": launch_section(data, options),
+        "propensity": data.propensity,
+        "evidence": evidence_part(data.evidence, data.judgments, data.cards),
+        "leakage": leakage_part(data),
+        "effects": {name: flips_by_effect(s) for name, s in sets.items()},
+        "distributions": {name: distributions(s) for name, s in sets.items()},
+        "slices": {name: slices(s, tables[name], options) for name, s in sets.items()},
+        "fairness": {name: fairness(s, tables[name], options) for name, s in sets.items()},
+        "controls": controls(data, sets, options),
+        "skills": skills_part(data),
+        "health": health(data.judgments, data.steps),
+        "data": data_part(data.steps),
+        "excluded": {name: s.excluded for name, s in sets.items()},
+        "paper": PAPER,
+    }
+    report["ablation"] = ablation(sets=sets, report=report, judgments=data.judgments)
+    return finished(report, options, data.previous)
+
+
+def finished(report: dict[str, Any], options: Options, previous: dict[str, Any] | None) -> dict[str, Any]:
+    """The parts that are made from the others: gates, verdict, and what changed since the last run."""
+    body = {**report, "gates": gates(report, options), "verdict": verdict(report)}
+    changes = compare(previous, body) if previous else None
+    return {**body, "changes": changes}
+
+
+def judged_sets(data: ReportData) -> dict[str, JudgedSet]:
+    """The Logs set (and foreign pages with a truth) and the human set, each with its own truth."""
+    launch = pl.col("set") == "launch"
+    judged, pages = data.judgments.filter(~launch), data.pages.filter(~launch)
+    human = pages.filter(pl.col("human_label").is_not_null())
+    logs = pages.filter(pl.col("set").is_in(["logs", "other"]))
+    return {
+        "logs": judged_set("logs", pages=logs, judgments=_of(judged, logs)),
+        "human": judged_set("human", pages=human, judgments=_of(judged, human), truth="human_label"),
+    }
+
+
+def _of(judged: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
+    return judged.join(pages.select("page_id"), on="page_id", how="semi")
+
+
+def controls(data: ReportData, sets: dict[str, JudgedSet], options: Options) -> dict[str, Any]:
+    """Shuffled cards per set, where they were judged; evidence_only stands beside them."""
+    found: dict[str, Any] = {"reason": None if data.control_labels else NO_CONTROL}
+    for name, judged in sets.items():
+        shuffled = control(judged, data.control_labels, options) if data.control_labels and judged.main else None
+        found[name] = {"shuffled_cards": shuffled or {"reason": NO_CONTROL}}
+    return found
