@@ -39,8 +39,9 @@ def score_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """95% interval of `ratio`: all r with (C - rX)^2 <= z^2 (rX - r^2 Y + r^2 V).
 
-    rX - r^2 Y is the variance of C at that r; V is the variance of X that the curve's own error brings (0: curve known).
-    It holds for 0 clicks as for many. Where the curve's error leaves the upper end open, it is 1, the largest probability.
+    rX - r^2 Y is the variance of C at that r; V is the variance of X that the curve's own error brings (0: curve
+    known). It holds for 0 clicks as for many. Where the curve's error leaves the upper end open, it is 1, the largest
+    probability.
     """
     slack = Z**2 * (np.asarray(curve_variance) - examined_squared)
     a = examined**2 - slack
@@ -58,8 +59,8 @@ def score_interval(
 class Prior:
     """What relevance is shrunk towards: `strength` m in examined impressions, around each group's own mean.
 
-    Group means are themselves shrunk towards `mean` with `group_strength`, since a query with one item has no mean of its
-    own. `kind` names the groups: query, rank_band or global.
+    Group means are themselves shrunk towards `mean` with `group_strength`, since a query with one item has no mean
+    of its own. `kind` names the groups: query, rank_band or global.
     """
 
     kind: str
@@ -81,7 +82,9 @@ def fit_prior(clicks: np.ndarray, examined: np.ndarray, group: np.ndarray, *, ki
     size = int(group.max()) + 1
     group_c, group_x = np.bincount(group, clicks, size), np.bincount(group, examined, size)
     there = group_x > 0
-    group_strength = _strength(group_c[there], group_x[there], np.full(there.sum(), mean)) if there.sum() > 1 else _MAX_STRENGTH
+    group_strength = (
+        _strength(group_c[there], group_x[there], np.full(there.sum(), mean)) if there.sum() > 1 else _MAX_STRENGTH
+    )
     mu = (group_c + group_strength * mean) / (group_x + group_strength)
     several = np.bincount(group, minlength=size)[group] >= 3
     rows = several if several.any() else np.ones(len(group), bool)
@@ -113,7 +116,9 @@ def gamma_interval(
 def inverse_interval(
     estimate: np.ndarray, inverse_square_clicks: np.ndarray, exposure: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """95% interval of `ips` and `weighted` by the plug-in error sqrt(sum c/p^2) / exposure; poor where clicks are few."""
+    """95% interval of `ips` and `weighted` by the plug-in error sqrt(sum c/p^2) / exposure; poor where clicks are
+    few.
+    """
     error = _quotient(np.sqrt(inverse_square_clicks), exposure)
     return np.maximum(estimate - Z * error, 0.0), estimate + Z * error
 

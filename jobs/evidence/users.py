@@ -16,7 +16,9 @@ def distinct_users(users: pl.DataFrame) -> pl.DataFrame:
     `users_least` is what a threshold may rely on: the count where exact, four standard errors below the estimate else.
     """
     sets = users.group_by("query_key", "salt_id").agg(pl.col("user_hash").n_unique().alias("n"))
-    small = sets.filter(pl.col("n") < SMALLEST).select("query_key", pl.col("n").cast(pl.Int64).alias("users"), users_exact=True)
+    small = sets.filter(pl.col("n") < SMALLEST).select(
+        "query_key", pl.col("n").cast(pl.Int64).alias("users"), users_exact=True
+    )
     big = sets.filter(pl.col("n") >= SMALLEST).select("query_key", "salt_id")
     found = pl.concat([small, _estimated(users.join(big, on=["query_key", "salt_id"], how="semi"))])
     found = found.sort("users", descending=True).unique("query_key", keep="first")
@@ -28,7 +30,9 @@ def _estimated(users: pl.DataFrame) -> pl.DataFrame:
     place = pl.col("user_hash").unique().sort().get(SMALLEST - 1)
     share = (place.cast(pl.Float64) + 2.0**63) / 2.0**64
     found = users.group_by("query_key", "salt_id").agg(((SMALLEST - 1) / share).round().cast(pl.Int64).alias("users"))
-    return found.select("query_key", pl.max_horizontal("users", pl.lit(SMALLEST)).cast(pl.Int64).alias("users"), users_exact=False)
+    return found.select(
+        "query_key", pl.max_horizontal("users", pl.lit(SMALLEST)).cast(pl.Int64).alias("users"), users_exact=False
+    )
 
 
 def _least() -> pl.Expr:

@@ -1,8 +1,8 @@
 """Intervention harvesting: position curve from (query, item) pairs that were shown at two ranks.
 
 Agarwal, Zaitsev, Wang, Li, Najork, Joachims: "Estimating Position Bias without Intrusive Interventions" (WSDM 2019),
-the AllPairs estimator. Per pair of ranks (k, k') the weighted clicks of the pairs shown at both follow p_k r_kk', with one
-mean relevance r_kk' for both ranks; all p and r are found together by maximum likelihood.
+the AllPairs estimator. Per pair of ranks (k, k') the weighted clicks of the pairs shown at both follow p_k r_kk',
+with one mean relevance r_kk' for both ranks; all p and r are found together by maximum likelihood.
 """
 
 import numpy as np
@@ -17,7 +17,8 @@ def solve(shown: np.ndarray, clicked: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
     `shown[b, k, j]` is the weighted exposure at rank k+1 of the pairs that were also shown at rank j+1, `clicked` the
     weighted clicks; both of shape (replicates, ranks, ranks), diagonal ignored. Returns `(p, converged)` of shapes
-    (replicates, ranks) and (replicates,). A rank without clicks is 0, a rank that no chain of pairs ties to rank 1 is NaN.
+    (replicates, ranks) and (replicates,). A rank without clicks is 0, a rank that no chain of pairs ties to rank 1
+    is NaN.
     """
     shown, clicked = _usable(shown, clicked)
     linked = _linked(clicked)
@@ -80,7 +81,7 @@ def _likelihood(shown: np.ndarray, clicked: np.ndarray, a: np.ndarray, b: np.nda
     return (clicked * eta + (shown - clicked) * np.log(-np.expm1(eta))).sum(axis=(1, 2))
 
 
-def _direction(shown, clicked, a, b, linked):  # noqa: ANN001, ANN202 - arrays as in _newton
+def _direction(shown, clicked, a, b, linked):
     """Newton's step, with the r of every pair of ranks eliminated: what remains is a weighted Laplacian over ranks."""
     eta = np.minimum(a[:, :, None] + b, _NEAR_ONE)
     odds = np.exp(eta) / -np.expm1(eta)
@@ -104,7 +105,7 @@ def _direction(shown, clicked, a, b, linked):  # noqa: ANN001, ANN202 - arrays a
     return da, np.where(shown > 0, db, 0.0)
 
 
-def _step(shown, clicked, a, b, da, db, value):  # noqa: ANN001, ANN202 - arrays as in _newton
+def _step(shown, clicked, a, b, da, db, value):
     """Halve each replicate's step until its likelihood does not fall and no fitted probability passes 1."""
     scale = np.minimum(1.0, 3.0 / np.maximum(np.abs(da).max(axis=1), 1e-300))
     moved = np.full(len(a), np.inf)

@@ -7,7 +7,7 @@ import numpy as np
 
 from jobs.propensity import isotonic
 from jobs.propensity.bootstrap import log_errors
-from jobs.propensity.curve import Z, Curve, Rank, power_slope
+from jobs.propensity.curve import Curve, Rank, Z, power_slope
 from jobs.propensity.estimators import Estimate
 from jobs.propensity.identify import Verdict
 from jobs.propensity.summary import Summary
@@ -30,9 +30,7 @@ class _Values:
 def curve_of(estimate: Estimate, verdict: Verdict, summary: Summary, *, floor: float) -> Curve:
     """The curve of an estimate that was found identified. `floor` is the smallest propensity that is ever used."""
     values = _values(estimate, summary)
-    weights = 1.0 / np.maximum(np.nan_to_num(values.error, nan=1.0), 1e-9) ** 2
-    weights[0] = np.inf
-    monotone = isotonic.decreasing(values.raw, weights=weights)
+    monotone = isotonic.decreasing(values.raw, weights=_exposure(summary))
     use_monotone = isotonic.inside(monotone, low=values.low, high=values.high)
     chosen = monotone if use_monotone else values.raw
     warnings = [*verdict.warnings, *_filled(values, summary), *_floored(chosen, floor, summary), *_unit(summary)]
@@ -60,8 +58,15 @@ def declared_curve(values: list[float], summary: Summary, *, estimator: str, rea
     """A curve that was not estimated from tonight's data: declared, or kept from an earlier run."""
     shown, clicked = summary["impressions"], summary["clicks"]
     ranks = tuple(
-        Rank(rank=k + 1, propensity=p, raw=p, isotonic=p, impressions=int(shown[k]), clicks=int(clicked[k]),
-             source="declared")
+        Rank(
+            rank=k + 1,
+            propensity=p,
+            raw=p,
+            isotonic=p,
+            impressions=int(shown[k]),
+            clicks=int(clicked[k]),
+            source="declared",
+        )
         for k, p in enumerate(values)
     )
     name = curve_id(estimator, kind, np.array(values))
@@ -101,6 +106,16 @@ def _one_click(summary: Summary) -> np.ndarray:
     shown, clicked = summary["impressions"][:-1], summary["clicks"][:-1]
     first = clicked[0] / shown[0] if shown[0] and clicked[0] else 1.0
     return 1.0 / np.maximum(shown, 1.0) / first
+
+
+def _exposure(summary: Summary) -> np.ndarray:
+    """Weights of the monotone fit: impressions, as in isotonic regression of rates; rank 1 is 1 by definition.
+
+    (Inverse bootstrap variances are the other choice; from few queries they are noise themselves.)
+    """
+    weights = np.maximum(summary["impressions"][:-1], 1e-3)
+    weights[0] = np.inf
+    return weights
 
 
 def _ranks(values: _Values, used: np.ndarray, monotone: np.ndarray, estimate: Estimate, summary: Summary) -> tuple:
@@ -150,7 +165,7 @@ def _floored(chosen: np.ndarray, floor: float, summary: Summary) -> list[str]:
 def _unit(summary: Summary) -> list[str]:
     if summary.unit == "query":
         return []
-    return [f"only {summary['sizes'][0]:.0f} queries: the bootstrap resamples (query, item) pairs instead"]
+    return [f"the queries are too few to resample ({summary['sizes'][0]:.0f}): the bootstrap takes (query, item) pairs"]
 
 
 def _list(places: np.ndarray) -> str:

@@ -1,7 +1,8 @@
 """Bootstrap over queries by Poisson(1) weights that depend only on the query's key.
 
-Each query gets a number of copies per replicate from a stable hash, so that parts of the data (ranges of keys, machines)
-resample one and the same sample of queries without talking to each other, and a re-run gives the same standard errors.
+Each query gets a number of copies per replicate from a stable hash, so that parts of the data (ranges of keys,
+machines) resample one and the same sample of queries without talking to each other, and a re-run gives the same
+standard errors.
 """
 
 import numpy as np
@@ -15,12 +16,15 @@ DEFINED = 0.9  # share of replicates in which a rank must be estimable for its e
 def weights(keys: np.ndarray, *, replicates: int) -> np.ndarray:
     """Copies of each key per replicate: float array (replicates + 1, keys); row 0 is the sample itself, all ones."""
     rows = [np.ones(len(keys))]
-    rows += [np.searchsorted(_STEPS, unit_hashes(keys, salt=i + 1), side="right").astype(float) for i in range(replicates)]
+    rows += [
+        np.searchsorted(_STEPS, unit_hashes(keys, salt=i + 1), side="right").astype(float) for i in range(replicates)
+    ]
     return np.stack(rows)
 
 
 def weighted_sums(keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int, replicates: int) -> np.ndarray:
-    """Sums of `values` per cell and replicate: shape (replicates + 1, cells). `keys`, `cell`, `values` are aligned rows.
+    """Sums of `values` per cell and replicate: shape (replicates + 1, cells). `keys`, `cell`, `values` are aligned
+    rows.
 
     Works on dense query-by-cell blocks of bounded size, so that memory does not grow with the number of queries.
     """

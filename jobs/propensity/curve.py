@@ -1,7 +1,7 @@
 """A position curve: examination by rank relative to rank 1, with what stands behind each value, and its file form.
 
-A curve is a mapping (context, rank) -> examination. The context is the declared segment today; a contextual model (locale,
-device) is a set of curves with one context each, so readers that look up `(segment, rank)` need no change.
+A curve is a mapping (context, rank) -> examination. The context is the declared segment today; a contextual model
+(locale, device) is a set of curves with one context each, so readers that look up `(segment, rank)` need no change.
 """
 
 from dataclasses import dataclass, field, replace
@@ -57,7 +57,9 @@ class Curve:
     considered: tuple[dict, ...] = field(default=())
 
     def at(self, rank: int) -> float:
-        """Examination of a 1-based rank; ranks beyond the curve continue its own power law, never above its last value."""
+        """Examination of a 1-based rank; ranks beyond the curve continue its own power law, never above its last
+        value.
+        """
         if rank < 1:
             raise InputError(f"rank {rank} is no 1-based rank: count ranks from 1")
         if rank <= len(self.ranks):
@@ -74,7 +76,8 @@ class Curve:
         return {(self.segment, rank): self.at(rank) for rank in range(1, max_rank + 1)}
 
     def loadings(self, *, factors: int = 3) -> np.ndarray:
-        """Error of the curve as independent factors: shape (ranks, factors + 1), examined error = sum over ranks n @ it.
+        """Error of the curve as independent factors: shape (ranks, factors + 1), examined error = sum over ranks n @
+        it.
 
         The first columns are the leading eigenvectors of the covariance, scaled; the last holds what they leave of each
         rank's variance, so that no rank's error is smaller than its own. A curve without errors gives zeros.
@@ -128,4 +131,6 @@ def from_file(body: dict) -> Curve:
             **rest,
         )
     except (TypeError, KeyError) as problem:
-        raise InputError(f"this is no propensity curve file ({problem}): write one with `hindcast propensity fit`") from None
+        raise InputError(
+            f"this is no propensity curve file ({problem}): write one with `hindcast propensity fit`"
+        ) from None

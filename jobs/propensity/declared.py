@@ -4,7 +4,9 @@ from jobs.core.errors import UsageError
 
 
 def power_law(*, eta: float, ranks: int) -> list[float]:
-    """p_k = 1 / k^eta for ranks 1..`ranks`. A wrong eta biases relevance: true 1, declared .5 gives -.117, 1.5 +.221."""
+    """p_k = 1 / k^eta for ranks 1..`ranks`. A wrong eta biases relevance: true 1, declared .5 gives -.117, 1.5
+    +.221.
+    """
     if eta < 0:
         raise UsageError(f"declared eta is {eta}: examination cannot rise with the rank, use 0 or more")
     return [1.0 / k**eta for k in range(1, ranks + 1)]

@@ -1,7 +1,8 @@
 """Tabular expectation maximisation of the position-based model: one relevance per (query, item) pair.
 
-P(click) = p_rank * r_pair. Richardson, Dominowska, Ragno (WWW 2007) and Chuklin, Markov, de Rijke: "Click Models for Web
-Search" (2015), section 4. It has one parameter a pair: with few impressions a pair it stays wrong however many there are.
+P(click) = p_rank * r_pair. Richardson, Dominowska, Ragno (WWW 2007) and Chuklin, Markov, de Rijke: "Click Models for
+Web Search" (2015), section 4. It has one parameter a pair: with few impressions a pair it stays wrong however many
+there are.
 """
 
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def fit(
     return Fit(p=model.curve(state), steps=steps, converged=moved < tolerance)
 
 
-def _extrapolate(model: "_Model", state, first, second, old: float):  # noqa: ANN001, ANN202
+def _extrapolate(model: "_Model", state, first, second, old: float):
     """One SQUAREM step, kept only where the likelihood does not fall below that of the plain updates' start."""
     one = first - state
     two = second - first - one

@@ -44,7 +44,8 @@ class Options:
 def fit(counts: pl.DataFrame, *, options: Options | None = None, previous: Curve | None = None) -> Curve:
     """Fit a frame with query_key, item_key, rank, ranker, randomised, impressions, clicks (one row a cell or more).
 
-    `previous` is the last good curve, used and marked where tonight's data identify none; without it the declared curve.
+    `previous` is the last good curve, used and marked where tonight's data identify none; without it the declared
+    curve.
     """
     options = options or Options()
     unit = "query" if counts["query_key"].n_unique() >= MIN_QUERIES else "pair"
@@ -61,14 +62,17 @@ def fit_summary(
     summary: Summary, *, pairs: Callable[[], PairCounts], options: Options, previous: Curve | None = None
 ) -> Curve:
     """Fit from a summary; `pairs` is called only if pbm_em is tried, so that big data need not keep pairs apart."""
-    considered = []
+    considered, whole = [], summary
+    summary = summary.trimmed()
     for estimate in _candidates(summary, pairs, options):
         verdict = judge(estimate, summary)
         considered.append(_entry(estimate, verdict))
         if verdict.identified:
-            curve = curve_of(estimate, _with_choice(verdict, considered, summary, options), summary, floor=options.floor)
+            curve = curve_of(
+                estimate, _with_choice(verdict, considered, summary, options), summary, floor=options.floor
+            )
             return replace(curve, considered=tuple(considered))
-    return replace(_fallback(summary, considered, options, previous), considered=tuple(considered))
+    return replace(_fallback(whole, considered, options, previous), considered=tuple(considered))
 
 
 def with_window(curve: Curve, *, start: date, end: date, segment: str | None) -> Curve:
@@ -93,7 +97,7 @@ def _em(summary: Summary, pairs: Callable[[], PairCounts], options: Options) -> 
     _, _, moved, impressions = summary["sizes"]
     if not moved or impressions / moved < EM_MIN_IMPRESSIONS:
         return estimators.refused_em(summary)
-    return estimators.pbm_em(pairs(), max_rank=options.max_rank, replicates=options.replicates, start=options.start)
+    return estimators.pbm_em(pairs(), max_rank=summary.ranks, replicates=options.replicates, start=options.start)
 
 
 def _entry(estimate: Estimate, verdict: Verdict) -> dict:
@@ -122,7 +126,9 @@ def _fallback(summary: Summary, considered: list[dict], options: Options, previo
     why = "; ".join(f"{c['estimator']}: {c['reason']}" for c in considered)
     if options.estimator != "declared" and previous is not None:
         return _kept(previous, why)
-    reason = "declared, not estimated" if options.estimator == "declared" else f"not identified ({why}); declared curve used"
+    reason = (
+        "declared, not estimated" if options.estimator == "declared" else f"not identified ({why}); declared curve used"
+    )
     values, kind = _declared(options)
     return declared_curve(values, summary, estimator="declared", reason=reason, kind=kind)
 

@@ -49,7 +49,11 @@ def all_pairs(summary: Summary, *, variation: str, adjacent: bool = False) -> Es
         shown, clicked = shown * near, clicked * near
     p, converged = allpairs.solve(shown, clicked)
     return Estimate(
-        estimator="allpairs", raw=p[0], replicates=p[1:], pairs=summary[f"pairs_{variation}"], variation=variation,
+        estimator="allpairs",
+        raw=p[0],
+        replicates=p[1:],
+        pairs=summary[f"pairs_{variation}"],
+        variation=variation,
         converged=bool(converged[0]),
     )
 
@@ -72,11 +76,18 @@ def pair_counts(counts: pl.DataFrame, *, max_rank: int, max_queries: int) -> Pai
     sums = sums.join(keys, on=["query_key", "item_key"], how="left", maintain_order="left")
     rank = sums["rank"].to_numpy().astype(np.int64) - 1
     pair = sums["pair"].to_numpy().astype(np.int64)
-    cells = em.Cells(pair=pair, rank=rank, impressions=sums["impressions"].to_numpy().astype(float),
-                     clicks=sums["clicks"].to_numpy().astype(float))
+    cells = em.Cells(
+        pair=pair,
+        rank=rank,
+        impressions=sums["impressions"].to_numpy().astype(float),
+        clicks=sums["clicks"].to_numpy().astype(float),
+    )
     moved = np.bincount(pair, minlength=len(keys))[pair] > 1
-    return PairCounts(cells=cells, query=keys["query_key"].to_numpy(),
-                      moved=np.bincount(rank[moved], minlength=max_rank).astype(float))
+    return PairCounts(
+        cells=cells,
+        query=keys["query_key"].to_numpy(),
+        moved=np.bincount(rank[moved], minlength=max_rank).astype(float),
+    )
 
 
 def sampled(counts: pl.DataFrame, *, max_queries: int) -> pl.DataFrame:
@@ -94,15 +105,22 @@ def pbm_em(counts: PairCounts, *, max_rank: int, replicates: int, start: float |
     replicates = min(replicates, EM_REPLICATES)
     curves, scale = _em_replicates(counts, found.p, replicates=replicates, max_rank=max_rank)
     return Estimate(
-        estimator="pbm_em", raw=_wide(found.p, max_rank), replicates=curves, pairs=counts.moved,
-        converged=found.converged, steps=found.steps, scale=scale,
+        estimator="pbm_em",
+        raw=_wide(found.p, max_rank),
+        replicates=curves,
+        pairs=counts.moved,
+        converged=found.converged,
+        steps=found.steps,
+        scale=scale,
     )
 
 
 def refused_em(summary: Summary) -> Estimate:
     """What stands in for pbm_em where it is not run: nothing estimated."""
     none = np.full(summary.ranks, np.nan)
-    return Estimate(estimator="pbm_em", raw=none, replicates=np.empty((0, summary.ranks)), pairs=np.zeros(summary.ranks))
+    return Estimate(
+        estimator="pbm_em", raw=none, replicates=np.empty((0, summary.ranks)), pairs=np.zeros(summary.ranks)
+    )
 
 
 def _em_replicates(counts: PairCounts, p: np.ndarray, *, replicates: int, max_rank: int) -> tuple[np.ndarray, float]:
@@ -122,10 +140,14 @@ def _weighted_fit(cells: em.Cells, copies: np.ndarray, start: np.ndarray) -> np.
     if not (kept & (cells.rank == 0)).any():
         return np.full(cells.ranks, np.nan)
     pair = np.unique(cells.pair[kept], return_inverse=True)[1]
-    part = em.Cells(pair=pair, rank=cells.rank[kept], impressions=(cells.impressions * weight)[kept],
-                    clicks=(cells.clicks * weight)[kept])
+    part = em.Cells(
+        pair=pair,
+        rank=cells.rank[kept],
+        impressions=(cells.impressions * weight)[kept],
+        clicks=(cells.clicks * weight)[kept],
+    )
     return em.fit(part, start=np.nan_to_num(start[: part.ranks], nan=0.5), tolerance=1e-5).p
 
 
 def _wide(p: np.ndarray, max_rank: int) -> np.ndarray:
-    return np.pad(p.astype(float), (0, max_rank - len(p)), constant_values=np.nan)
+    return np.pad(p.astype(float), (0, max(0, max_rank - len(p))), constant_values=np.nan)[:max_rank]

@@ -1,14 +1,13 @@
 """Rank-by-rank tables of weighted exposure and clicks, made from (query, item) pairs that were shown at two ranks.
 
-Two kinds of variation are harvested in one pass. `rankers`: different rankers (or randomised traffic) put the item at the
-two ranks; exposure is weighted by the traffic of the rankers that put it there. `changes`: the item stood at two ranks for
-whatever reason, at least `MIN_SHOWN` times at each; this takes the change of rank as exogenous.
+Two kinds of variation are harvested in one pass. `rankers`: different rankers (or randomised traffic) put the item
+at the two ranks; exposure is weighted by the traffic of the rankers that put it there. `changes`: the item stood at two
+ranks for whatever reason, at least `MIN_SHOWN` times at each; this takes the change of rank as exogenous.
 Tables are sums over queries: parts of the data are added, and a bootstrap over queries is a weighted sum.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 MIN_SHOWN = 5  # impressions at each of two ranks without a known ranker: fewer are mostly noise of single pages
@@ -34,7 +33,9 @@ def harvest(counts: pl.DataFrame) -> dict[str, Harvest]:
     """
     cells = _cells(counts)
     moved = cells.filter(pl.len().over("query_key", "item_key") > 1)
-    both = moved.join(moved, on=["query_key", "item_key"], suffix="_other").filter(pl.col("rank") != pl.col("rank_other"))
+    both = moved.join(moved, on=["query_key", "item_key"], suffix="_other").filter(
+        pl.col("rank") != pl.col("rank_other")
+    )
     return {
         "rankers": _sums(both.filter(_by_different_rankers()), weight=_share("traffic")),
         "changes": _sums(both.filter(_often_enough()), weight=_share("impressions")),
@@ -87,7 +88,9 @@ def _often_enough() -> pl.Expr:
 
 
 def _share(column: str) -> pl.Expr:
-    """min(x, x_other) / x: both ranks of a pair get one weighted exposure, so that its relevance counts alike at both."""
+    """min(x, x_other) / x: both ranks of a pair get one weighted exposure, so that its relevance counts alike at
+    both.
+    """
     return pl.min_horizontal(column, f"{column}_other") / pl.col(column)
 
 

@@ -13,7 +13,7 @@ MIN_PAIRS = 10  # pairs behind each rank: under that, single pairs decide and th
 MAX_LOG_ERROR = 0.7  # standard error of log p: the interval then spans a factor of four to either side
 NEEDED_SHARE = 0.95  # ranks that hold this share of the impressions must be identified; deeper ones may be continued
 EM_MIN_IMPRESSIONS = 40  # of a pair at two ranks: error of pbm_em .45 at 8, .13 at 20, .07 at 30, .03 at 45 (planted)
-WIDE = 0.25  # standard error of log p from which a warning names the interval
+WIDE = 0.15  # standard error of log p from which a warning names the interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ def judge(estimate: Estimate, summary: Summary) -> Verdict:
     covariance, share = log_errors(estimate.replicates)
     errors = np.sqrt(np.diag(covariance)) * estimate.scale
     reason = _nothing(estimate, summary) or _missing(estimate, needed) or _loose(estimate, errors, share, needed)
-    warnings = _warnings(estimate, errors, needed)
+    warnings = _warnings(estimate, summary, errors, needed)
     if reason:
         return Verdict(identified=False, reason=reason, warnings=warnings)
     fewest = int(estimate.pairs[1:needed].min()) if needed > 1 else 0
@@ -57,7 +57,7 @@ def _how(estimate: Estimate) -> str:
 
 
 def _nothing(estimate: Estimate, summary: Summary) -> str | None:
-    queries, pairs, moved, moved_impressions = summary["sizes"]
+    _, pairs, moved, moved_impressions = summary["sizes"]
     if estimate.estimator == "randomised":
         return None if summary["random_shown"][0].sum() else "no traffic is marked as randomised"
     if not moved:
@@ -68,8 +68,8 @@ def _nothing(estimate: Estimate, summary: Summary) -> str | None:
     each = moved_impressions / moved
     if estimate.estimator == "pbm_em" and each < EM_MIN_IMPRESSIONS:
         return (
-            f"pairs at two ranks have {each:.1f} impressions on average, under {EM_MIN_IMPRESSIONS}: one relevance a pair"
-            " cannot be learnt from so few, and more queries do not help"
+            f"pairs at two ranks have {each:.1f} impressions on average, under {EM_MIN_IMPRESSIONS}: one relevance a"
+            " pair cannot be learnt from so few, and more queries do not help"
         )
     return None
 
@@ -100,9 +100,9 @@ def _loose(estimate: Estimate, errors: np.ndarray, share: np.ndarray, needed: in
     return None
 
 
-def _warnings(estimate: Estimate, errors: np.ndarray, needed: int) -> tuple[str, ...]:
+def _warnings(estimate: Estimate, summary: Summary, errors: np.ndarray, needed: int) -> tuple[str, ...]:
     found = []
-    if estimate.variation == "changes":
+    if estimate.variation == "changes" or (estimate.estimator == "pbm_em" and not summary["pairs_rankers"].any()):
         found.append(
             "the change of an item's rank between page views of one query is taken as exogenous: where it follows"
             " relevance (personalisation, freshness) the curve is confounded"

@@ -1,7 +1,7 @@
 """Everything that a curve needs from the counts, as small sums over queries: parts of the data are added together.
 
-`summarise` runs on a whole frame or in one task per range of query keys; `Summary.__add__` joins the parts. Replicate 0 is
-the data itself, the others are one bootstrap sample of queries each, the same one in every part.
+`summarise` runs on a whole frame or in one task per range of query keys; `Summary.__add__` joins the parts.
+Replicate 0 is the data itself, the others are one bootstrap sample of queries each, the same one in every part.
 """
 
 import base64
@@ -44,6 +44,13 @@ class Summary:
         """Number of ranks K."""
         return len(self.arrays["impressions"]) - 1
 
+    def trimmed(self) -> "Summary":
+        """The same for the ranks that were shown at all, at least two: a page of 3 places gives a curve of 3 ranks."""
+        shown = np.flatnonzero(self["impressions"][:-1])
+        depth = max(2, int(shown[-1]) + 1) if len(shown) else 2
+        kept = {k: v if k == "sizes" else _cut(v, depth, self.ranks) for k, v in self.arrays.items()}
+        return Summary(arrays=kept, unit=self.unit)
+
     def to_text(self) -> str:
         """Compressed text form (replicates in single precision), as tasks return it."""
         buffer = io.BytesIO()
@@ -74,6 +81,14 @@ def summarise(counts: pl.DataFrame, *, max_rank: int, replicates: int, unit: str
             f"pairs_{name}": _place(found.pairs, "pairs", max_rank),
         }
     return Summary(arrays=arrays, unit=unit)
+
+
+def _cut(values: np.ndarray, depth: int, ranks: int) -> np.ndarray:
+    """First `depth` places of every axis of ranks; the place of deeper ranks stays last."""
+    if len(values) == ranks + 1 and values.ndim == 1:
+        return np.append(values[:depth], values[ranks:])
+    axes = [slice(None)] * (values.ndim > 1) + [slice(depth)] * (values.ndim - (values.ndim > 1))
+    return values[tuple(axes)]
 
 
 def _check(counts: pl.DataFrame) -> None:
