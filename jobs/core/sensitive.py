@@ -39,5 +39,6 @@ def _checked(name: str, number: int, pattern: str) -> str:
         re.compile(pattern)
         pl.DataFrame({"query": [""]}).select(is_sensitive((pattern,)))
     except (re.error, pl.exceptions.ComputeError) as error:
-        raise SettingsError(f"{name} line {number}: {pattern!r} is no pattern ({" ".join(str(error).split())}); mend or remove it") from None
+        why = " ".join(str(error).split())
+        raise SettingsError(f"{name} line {number}: {pattern!r} is no pattern ({why}); mend or remove it") from None
     return pattern
