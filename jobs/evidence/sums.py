@@ -1,10 +1,12 @@
 """Additive sums per (query, item) over many days of counts: sort once, then add along the runs of equal keys.
 
 Sorting brings the rows of a pair together and is the order in which evidence is stored; everything after it is numpy on
-whole columns. (Hash grouping per rank and then per pair took twice as long.)
+whole columns. (Hash grouping per rank and then per pair took twice as long.) Whole numbers are added first, per pair
+and rank, and weighed afterwards: so no sum depends on the order in which days were read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,8 +19,6 @@ CurveValues = Mapping[tuple[str | None, int], float]
 CurveErrors = Mapping[tuple[str | None, int], tuple[float, ...]]
 """(segment, rank) to the curve's error there, split into independent factors (propensity.curve.Curve.loadings)."""
 
-_READ = ["query_key", "item_key", "rank", "segment", "event_day", "impressions", "clicks", "interaction"]
-
 
 def pair_sums(
     counts: pl.DataFrame,
@@ -26,23 +26,30 @@ def pair_sums(
     curve: CurveValues,
     errors: CurveErrors | None = None,
     by_segment: bool = False,
+    inverse: bool = False,
     floor: float = 0.01,
 ) -> pl.DataFrame:
     """One row a (query, item), of a frame with the columns of daily_counts; sorted by query_key, item_key[, segment].
 
     Columns: query_key, item_key, segment (null unless `by_segment`), impressions, clicks, interaction, examined,
-    examined_squared, curve_variance (of `examined`), inverse_clicks, inverse_square_clicks, inverse_exposure (with p
-    clipped at `floor`), last_shown_day, and lists by rank: ranks, rank_impressions, rank_clicks. Pairs that were never
-    shown are left out. InputError where the curve lacks a rank.
+    examined_squared, curve_variance (of `examined`), last_shown_day, lists by rank (ranks, rank_impressions,
+    rank_clicks), and with `inverse` the sums of the inverse-weighted estimators (inverse_clicks, inverse_square_clicks,
+    inverse_exposure, with p clipped at `floor`). Pairs that were never shown are left out. InputError where the curve
+    lacks a rank.
     """
+    segmented = by_segment or any(segment is not None for segment, _ in curve)
     keys = ["query_key", "item_key", *(["segment"] if by_segment else [])]
-    rows = counts.select(_READ).sort([*keys, "rank"])
-    rows = rows if by_segment else rows.with_columns(pl.lit(None, pl.String).alias("segment_out"))
-    starts = _starts(rows, keys)
-    sums = _weighted(rows, starts, curve=curve, errors=errors, floor=floor)
-    cells = _cells(rows, starts, keys)
-    first = rows.select("query_key", "item_key", pl.col("segment" if by_segment else "segment_out").alias("segment"))
-    pairs = first[starts].with_columns(**sums, **cells)
+    cell_keys = list(dict.fromkeys([*keys, "rank", *(["segment"] if segmented else [])]))
+    columns = [*cell_keys, "event_day", "impressions", "clicks", "interaction"]
+    rows = counts.select(columns).sort(cell_keys)
+    cells = _cells(rows, cell_keys)
+    starts = _starts(cells, keys)
+    examined = _examined(cells, starts, curve=curve, errors=errors)
+    more = _inverse(cells, starts, curve=curve, floor=floor) if inverse else {}
+    pairs = cells.select(keys)[starts].with_columns(
+        **_totals(cells, starts), **examined, **more, **_ranks(cells, keys, starts)
+    )
+    pairs = pairs if by_segment else pairs.with_columns(pl.lit(None, pl.String).alias("segment"))
     return pairs.filter(pl.col("impressions") > 0)
 
 
@@ -59,76 +66,83 @@ def _starts(rows: pl.DataFrame, keys: list[str]) -> np.ndarray:
     return np.flatnonzero(new)
 
 
-def _weighted(
-    rows: pl.DataFrame, starts: np.ndarray, *, curve: CurveValues, errors: CurveErrors | None, floor: float
-) -> dict[str, pl.Series]:
-    p, loadings = _by_row(rows, curve, errors)
-    n, c = rows["impressions"].to_numpy().astype(float), rows["clicks"].to_numpy().astype(float)
-    clipped = np.maximum(p, floor)
-    day = np.where(n > 0, rows["event_day"].to_physical().to_numpy(), np.iinfo(np.int32).min)
-    factors = (
-        np.stack([_add(n * loadings[:, j], starts) for j in range(loadings.shape[1])]) if loadings.shape[1] else 0.0
-    )
-    floats = {
-        "examined": _add(n * p, starts),
-        "examined_squared": _add(n * p * p, starts),
-        "curve_variance": np.broadcast_to(np.sum(np.square(factors), axis=0), starts.shape).astype(float),
-        "inverse_clicks": _add(c / clipped, starts),
-        "inverse_square_clicks": _add(c / clipped**2, starts),
-        "inverse_exposure": _add(n / clipped, starts),
-    }
-    whole = {name: _add(rows[name].to_numpy(), starts) for name in ("impressions", "clicks", "interaction")}
+def _cells(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Whole-number sums and the last day shown, per run of equal keys."""
+    starts = _starts(rows, keys)
+    shown = rows["impressions"].to_numpy() > 0
+    day = np.where(shown, rows["event_day"].to_physical().to_numpy(), np.iinfo(np.int32).min)
+    sums = {n: pl.Series(n, _add(rows[n].to_numpy(), starts)) for n in ("impressions", "clicks", "interaction")}
     last = np.maximum.reduceat(day, starts) if len(starts) else day
-    found = {name: pl.Series(name, values) for name, values in {**whole, **floats}.items()}
-    return found | {"last_shown_day": pl.Series("last_shown_day", last.astype(np.int32)).cast(pl.Date)}
+    return rows.select(keys)[starts].with_columns(**sums, day=pl.Series("day", last.astype(np.int32)))
+
+
+def _totals(cells: pl.DataFrame, starts: np.ndarray) -> dict[str, pl.Series]:
+    sums = {n: pl.Series(n, _add(cells[n].to_numpy(), starts)) for n in ("impressions", "clicks", "interaction")}
+    day = cells["day"].to_numpy()
+    last = np.maximum.reduceat(day, starts) if len(starts) else day
+    return sums | {"last_shown_day": pl.Series("last_shown_day", last).cast(pl.Date)}
+
+
+def _examined(
+    cells: pl.DataFrame, starts: np.ndarray, *, curve: CurveValues, errors: CurveErrors | None
+) -> dict[str, pl.Series]:
+    """Examined exposure, its square and the variance that the curve's own error gives it."""
+    n = cells["impressions"].to_numpy().astype(float)
+    p = _looked_up(cells, curve, lambda found: found)
+    variance = np.zeros(len(starts))
+    size = max((len(v) for v in (errors or {}).values()), default=0)
+    for factor in range(size):
+        loading = _looked_up(cells, errors, lambda found, j=factor: found[j])
+        variance += _add(n * loading, starts) ** 2
+    sums = {"examined": _add(n * p, starts), "examined_squared": _add(n * p * p, starts), "curve_variance": variance}
+    return {name: pl.Series(name, values) for name, values in sums.items()}
+
+
+def _inverse(cells: pl.DataFrame, starts: np.ndarray, *, curve: CurveValues, floor: float) -> dict[str, pl.Series]:
+    """Sums of the inverse-weighted estimators, propensities clipped at `floor`."""
+    n, c = cells["impressions"].to_numpy().astype(float), cells["clicks"].to_numpy().astype(float)
+    p = np.maximum(_looked_up(cells, curve, lambda found: found), floor)
+    sums = {"inverse_clicks": c / p, "inverse_square_clicks": c / p**2, "inverse_exposure": n / p}
+    return {name: pl.Series(name, _add(values, starts)) for name, values in sums.items()}
 
 
 def _add(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.add.reduceat(values, starts) if len(starts) else values[:0]
 
 
-def _by_row(rows: pl.DataFrame, curve: CurveValues, errors: CurveErrors | None) -> tuple[np.ndarray, np.ndarray]:
-    """Examination (rows,) and its error factors (rows, factors) of each row's segment and rank."""
-    names = sorted({segment for segment, _ in curve if segment is not None})
-    deepest = int(rows["rank"].max() or 1)
-    table = np.array([[_value(curve, name, k) for k in range(1, deepest + 1)] for name in [None, *names]])
-    segment = _codes(rows["segment"], names)
-    rank = rows["rank"].to_numpy() - 1
-    p = table[segment, rank]
-    if np.isnan(p).any():
-        bad = int(rank[np.isnan(p)].min()) + 1
-        raise InputError(f"the curve has no examination for rank {bad}: fit it with a larger propensity.max_rank")
-    size = max((len(v) for v in (errors or {}).values()), default=0)
-    if not size:
-        return p, np.empty((rows.height, 0))
-    none = (0.0,) * size
-    loads = [[_factors(errors or {}, name, k, none) for k in range(1, deepest + 1)] for name in [None, *names]]
-    return p, np.array(loads)[segment, rank]
+def _looked_up(cells: pl.DataFrame, lookup: Mapping, value: Callable[[Any], float]) -> np.ndarray:
+    """`value` of the lookup's entry for each cell's segment and rank; entries of (None, rank) serve unknown
+    segments.
+    """
+    names = sorted({segment for segment, _ in lookup if segment is not None})
+    ranks = cells["rank"].to_numpy()
+    used = np.unique(ranks)
+    table = np.full((len(names) + 1, int(used[-1]) + 1 if len(used) else 1), np.nan)
+    for row, name in enumerate([None, *names]):
+        for rank in used.tolist():
+            found = lookup.get((name, rank), lookup.get((None, rank)))
+            if found is None:
+                raise InputError(f"the curve has no examination for rank {rank}: give it every rank that was shown")
+            table[row, rank] = value(found)
+    return table[_codes(cells, names), ranks]
 
 
-def _codes(segments: pl.Series, names: list[str]) -> np.ndarray:
+def _codes(cells: pl.DataFrame, names: list[str]) -> np.ndarray | int:
     """0 for segments without a curve of their own, 1.. for the names in order."""
     if not names:
-        return np.zeros(len(segments), np.int64)
-    return segments.replace_strict(names, list(range(1, len(names) + 1)), default=0, return_dtype=pl.Int64).to_numpy()
+        return 0
+    numbers = list(range(1, len(names) + 1))
+    return cells["segment"].replace_strict(names, numbers, default=0, return_dtype=pl.Int64).to_numpy()
 
 
-def _value(curve: CurveValues, segment: str | None, rank: int) -> float:
-    return curve.get((segment, rank), curve.get((None, rank), np.nan))
-
-
-def _factors(errors: CurveErrors, segment: str | None, rank: int, none: tuple[float, ...]) -> tuple[float, ...]:
-    return errors.get((segment, rank), errors.get((None, rank), none))
-
-
-def _cells(rows: pl.DataFrame, starts: np.ndarray, keys: list[str]) -> dict[str, pl.Series]:
+def _ranks(cells: pl.DataFrame, keys: list[str], starts: np.ndarray) -> dict[str, pl.Series]:
     """Lists of rank, impressions and clicks per pair, one element a rank, ascending."""
-    cell = _starts(rows, [*keys, "rank"])
-    offsets = np.append(np.searchsorted(cell, starts), len(cell))
+    place = _starts(cells, [*keys, "rank"])
+    offsets = np.append(np.searchsorted(place, starts), len(place))
     columns = {
-        "ranks": rows["rank"].to_numpy()[cell].astype(np.int64),
-        "rank_impressions": _add(rows["impressions"].to_numpy(), cell),
-        "rank_clicks": _add(rows["clicks"].to_numpy(), cell),
+        "ranks": cells["rank"].to_numpy()[place].astype(np.int64),
+        "rank_impressions": _add(cells["impressions"].to_numpy(), place),
+        "rank_clicks": _add(cells["clicks"].to_numpy(), place),
     }
     return {name: _lists(name, values, offsets) for name, values in columns.items()}
 

@@ -34,6 +34,11 @@ class How:
     by_segment: bool = False
     floor: float = 0.01
 
+    @property
+    def inverse(self) -> bool:
+        """True for estimators that need inverse-weighted sums."""
+        return self.relevance in ("ips", "weighted")
+
 
 def sum_window(
     counts: pl.DataFrame,
@@ -52,7 +57,9 @@ def sum_window(
     rows. Columns: those of the evidence table that need no text. Raises InputError where the curve lacks a rank.
     """
     how = how or How(min_users=min_users)
-    sums = pair_sums(counts, curve=curve, errors=curve_errors, by_segment=how.by_segment, floor=how.floor)
+    sums = pair_sums(
+        counts, curve=curve, errors=curve_errors, by_segment=how.by_segment, inverse=how.inverse, floor=how.floor
+    )
     rows = issued_by_enough(sums, users, min_users=how.min_users)
     return with_relevance(rows, prior=prior or prior_of(rows, kind=how.prior_kind), how=how)
 
@@ -86,7 +93,7 @@ def with_relevance(rows: pl.DataFrame, *, prior: Prior, how: How) -> pl.DataFram
         pl.Series("relevance_low", low),
         pl.Series("relevance_high", high),
         pl.Series("relevance_shrunk", formulas.ratio_eb(c, x, mean, prior=prior)),
-    ).drop(_WORKING)
+    ).drop(_WORKING, strict=False)
 
 
 def _chosen(rows: pl.DataFrame, name: str, mean: np.ndarray, prior: Prior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

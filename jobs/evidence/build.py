@@ -1,0 +1,107 @@
+"""Evidence of one corpus of a run: files and curve gathered by the driver, one Spark task per key range, one commit."""
+
+from datetime import date
+from typing import Any
+
+from jobs.core.context import Context
+from jobs.core.keys import range_bounds
+from jobs.core.sensitive import sensitive_patterns
+from jobs.core.spark import run_tasks
+from jobs.core.tables import DataFile
+from jobs.evidence.tasks import build_range, fit_prior_range
+from jobs.evidence.window import How
+from jobs.propensity.curve import Curve
+from jobs.propensity.fitting import read_curves
+from jobs.propensity.reading import days_of, shares, window_files
+
+_SUMMED = ("rows", "queries", "impressions", "dropped_rare", "dropped_sensitive", "count_rows")
+
+
+def build_corpus(ctx: Context, corpus: str) -> dict[str, Any]:
+    """Write the run's evidence partition of one corpus and return its counts.
+
+    A window with fewer than windows.min_evidence_days days of data gives no rows and says so: only plain is judged
+    then.
+    """
+    files = window_files(ctx, "daily_counts", corpus)
+    days = days_of(files)
+    enough = len(days) >= ctx.settings.windows.min_evidence_days
+    specs = _specs(ctx, corpus, files) if enough else []
+    prior = _shared_prior(ctx, corpus, specs)
+    results = run_tasks(ctx.spark, build_range, [{**s, "prior": prior} for s in specs], label=f"evidence of {corpus}")
+    staged = [r["staged"] for r in results if r["staged"]]
+    ctx.store.commit_files("evidence", staged, replaced=[{"run": ctx.run.key, "corpus": corpus}])
+    total = {name: sum(r[name] for r in results) for name in _SUMMED}
+    used = prior or (results[0]["prior"] if results else None)
+    return {**total, "prior": used, "curve_id": specs[0]["curve_id"] if specs else None, **_window(ctx, days, enough)}
+
+
+def _window(ctx: Context, days: list[str], enough: bool) -> dict[str, Any]:  # noqa: FBT001 - one of two states
+    least, wanted = ctx.settings.windows.min_evidence_days, ctx.run.evidence.days
+    if not enough:
+        state = f"no evidence: {len(days)} days of data in {ctx.run.evidence}, at least {least} are needed"
+    elif len(days) < wanted:
+        state = f"cold start: {len(days)} of {wanted} days of data in {ctx.run.evidence}"
+    else:
+        state = f"{wanted} days {ctx.run.evidence}"
+    return {"days": len(days), "days_wanted": wanted, "cold_start": len(days) < wanted, "state": state}
+
+
+def _specs(ctx: Context, corpus: str, files: list[DataFile]) -> list[dict[str, Any]]:
+    curves = read_curves(ctx, corpus)
+    texts = {n: _text_files(ctx, n, corpus) for n in ("queries", "item_keys")}
+    common = {
+        "run": ctx.run,
+        "corpus": corpus,
+        "table_uri": ctx.store.table_uri("evidence"),
+        "daily_counts": files,
+        "daily_users": window_files(ctx, "daily_users", corpus),
+        **texts,
+        "curve": curve_entries(curves, deepest=_deepest(files)),
+        "curve_id": curves[0].curve_id,
+        "window_start": max(ctx.run.evidence.start, date.fromisoformat(days_of(files)[0])),
+        "how": _how(ctx),
+        "sensitive": list(sensitive_patterns(ctx.settings)),
+    }
+    return [{**common, "range": part} for part in shares(sum(file.rows for file in files))]
+
+
+def _how(ctx: Context) -> How:
+    s = ctx.settings.evidence
+    return How(
+        min_users=s.min_users,
+        relevance=s.relevance,
+        prior_kind=s.prior,
+        by_segment=s.by_segment,
+        floor=ctx.settings.propensity.floor,
+    )
+
+
+def _text_files(ctx: Context, name: str, corpus: str) -> list[DataFile]:
+    return ctx.store.files(name, version=ctx.table_version(name), where={"corpus": corpus})
+
+
+def _deepest(files: list[DataFile]) -> int:
+    return max(int(file.high.get("rank") or 1) for file in files)
+
+
+def curve_entries(curves: list[Curve], *, deepest: int) -> list[tuple]:
+    """(segment, rank, examination, error factors) for every rank that occurs; deeper than a curve, its last errors
+    scale.
+    """
+    entries = []
+    for curve in curves:
+        loadings = curve.loadings()
+        for rank in range(1, deepest + 1):
+            row = min(rank, len(curve.ranks)) - 1
+            scale = curve.at(rank) / max(curve.ranks[row].propensity, 1e-300)
+            entries.append((curve.segment, rank, curve.at(rank), tuple(float(v) * scale for v in loadings[row])))
+    return entries
+
+
+def _shared_prior(ctx: Context, corpus: str, specs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """One prior for all ranges, from the first sixteenth of the keys; None where one task sees everything anyway."""
+    if len(specs) < 2:
+        return None
+    sample = {**specs[0], "range": range_bounds()[0]}
+    return run_tasks(ctx.spark, fit_prior_range, [sample], label=f"prior of {corpus}")[0]
