@@ -1,0 +1,183 @@
+"""Which files a source has, which of them are new, and what is remembered of those that were read."""
+
+import fnmatch
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from jobs.core.errors import InputError
+from jobs.core.keys import key_hex, key_of
+from jobs.core.storage import filesystem, is_object_store
+from jobs.core.tables import Store
+
+_WILD = re.compile(r"[*?\[{]")
+_DAY = r"(?P<day>\d{4}-\d{2}-\d{2})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file of a source: its address, size, time of change, and the arrival day that its path names (or None)."""
+
+    uri: str
+    size: int
+    modified: str
+    arrival_day: str | None = None
+
+    @property
+    def key(self) -> int:
+        """Key of the address: how documents and refused rows name their file."""
+        return key_of(self.uri)
+
+
+def list_files(path: str) -> list[InputFile]:
+    """Files of a path, folder or glob, sorted; `{day}` in it stands for an arrival day. InputError if none match.
+
+    Files whose names begin with '.' or '_' are bookkeeping of other systems and left out, as are empty folders.
+    """
+    found = _folder_files(path) if not _WILD.search(path) else _matching(path)
+    if not found:
+        raise InputError(f"{path}: no file matches: check the path of the source")
+    return sorted(found, key=lambda f: (f.arrival_day or "", f.uri))
+
+
+def _folder_files(path: str) -> list[InputFile]:
+    from pyarrow import fs
+
+    system, inner = filesystem(path)
+    info = system.get_file_info(inner)
+    if info.type == fs.FileType.File:
+        return [_input(path, info, None)]
+    if info.type == fs.FileType.NotFound:
+        raise InputError(f"{path}: no such file or folder: check the path of the source")
+    return [_input(_uri(path, i.path), i, None) for i in _below(system, inner)]
+
+
+def _matching(path: str) -> list[InputFile]:
+    base = path[: _WILD.search(path).start()].rsplit("/", 1)[0] or "."
+    system, inner = filesystem(base)
+    _, full = filesystem(path)
+    pattern = glob_pattern(full)
+    found = []
+    for info in _below(system, inner):
+        match = pattern.fullmatch(info.path)
+        if match:
+            found.append(_input(_uri(path, info.path), info, _real_day(match, path)))
+    return found
+
+
+def glob_pattern(path: str) -> re.Pattern[str]:
+    """A glob with `{day}` as a regular expression; `*` stays within a folder, `**` does not."""
+    out, first = [], True
+    for part in re.split(r"(\{day\}|\*\*/|\*|\?|\[[^\]]+\])", path):
+        if part == "{day}":
+            out.append(_DAY if first else "(?P=day)")
+            first = False
+        elif part == "**/":
+            out.append("(?:.*/)?")
+        elif part == "*":
+            out.append("[^/]*")
+        elif part == "?":
+            out.append("[^/]")
+        elif part.startswith("[") and part.endswith("]"):
+            out.append(fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z"))
+        else:
+            out.append(re.escape(part))
+    return re.compile("".join(out))
+
+
+def _real_day(match: re.Match[str], path: str) -> str | None:
+    if "{day}" not in path:
+        return None
+    text = match.group("day")
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{match.group()}: {text} is no calendar day: rename the folder or narrow the path") from None
+    return text
+
+
+def _below(system: Any, inner: str) -> list:
+    from pyarrow import fs
+
+    infos = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True))
+    files = [i for i in infos if i.type == fs.FileType.File]
+    return [i for i in files if not i.base_name.startswith((".", "_"))]
+
+
+def _uri(path: str, inner: str) -> str:
+    return f"{path.split('://', 1)[0]}://{inner}" if is_object_store(path) else inner
+
+
+def _input(uri: str, info: Any, day: str | None) -> InputFile:
+    changed = info.mtime.astimezone(UTC) if info.mtime else datetime(1970, 1, 1, tzinfo=UTC)
+    return InputFile(uri=uri, size=info.size or 0, modified=changed.isoformat(), arrival_day=day)
+
+
+class Ledger:
+    """What was ingested of one source: a JSON document an arrival day, or one a file for paths without `{day}`."""
+
+    def __init__(self, store: Store, source: str) -> None:
+        self._files = store.documents
+        self._folder = f"ingested/{source}"
+        names = [n for n in self._files.list(self._folder) if n.endswith(".json")]
+        self.entries: dict[str, dict] = {n: self._files.read_json(f"{self._folder}/{n}") for n in names}
+
+    def unread(self, files: list[InputFile]) -> list[InputFile]:
+        """Files that are new, or changed in size or time since they were read."""
+        known = {(f["uri"], f["size"], f["modified"]) for e in self.entries.values() for f in e["files"]}
+        return [f for f in files if (f.uri, f.size, f.modified) not in known]
+
+    def context(self, *, first: date, last: date) -> list[str]:
+        """Addresses of kept documents that arrived between the two days."""
+        found: dict[str, None] = {}
+        for entry in self.entries.values():
+            if entry["first_arrival"] and entry["first_arrival"] <= last.isoformat():
+                if entry["last_arrival"] >= first.isoformat():
+                    found.update(dict.fromkeys(entry["documents"]))
+        return [self._files.uri(p) for p in found]
+
+    def complete(self, *, first: date) -> bool:
+        """True if no documents from `first` on were dropped: searches can then be made anew from documents alone."""
+        ends = [e["last_arrival"] for e in self.entries.values() if e.get("dropped")]
+        return not ends or max(ends) < first.isoformat()
+
+    def add(self, files: list[InputFile], *, body: dict[str, Any]) -> None:
+        """Remember files as read, with what `body` says of their ingestion; a file read again replaces its entry."""
+        groups: dict[str, list[InputFile]] = {}
+        for file in files:
+            groups.setdefault(f"{file.arrival_day or key_hex(file.key)}.json", []).append(file)
+        for name, members in groups.items():
+            old = self.entries.get(name, {"files": [], "documents": [], "first_arrival": "", "last_arrival": ""})
+            fresh = {f.uri for f in members}
+            kept = [f for f in old["files"] if f["uri"] not in fresh]
+            self._write(name, _merged(old, body) | {"files": [*kept, *map(asdict, members)]})
+
+    def mark_empty(self, day: str, *, run_id: str) -> None:
+        """Remember an arrival day that had no files."""
+        self._write(f"{day}.json", {"files": [], "documents": [], "first_arrival": "", "last_arrival": "", "empty": True,
+                                    "run_id": run_id})  # fmt: skip
+
+    def drop_before(self, day: date) -> list[str]:
+        """Forget documents of entries whose last arrival is before `day`; returns addresses that nothing refers to now."""
+        old = {n: e for n, e in self.entries.items() if e["documents"] and e["last_arrival"] < day.isoformat()}
+        gone = {p for e in old.values() for p in e["documents"]}
+        for name, entry in old.items():
+            self._write(name, entry | {"documents": [], "dropped": True})
+        used = {p for e in self.entries.values() for p in e["documents"]}
+        unused = sorted(gone - used)
+        for path in unused:
+            self._files.delete(path)
+        return unused
+
+    def _write(self, name: str, entry: dict) -> None:
+        self.entries[name] = entry
+        self._files.write_json(f"{self._folder}/{name}", entry)
+
+
+def _merged(old: dict, body: dict[str, Any]) -> dict:
+    starts = [d for d in (old["first_arrival"], body["first_arrival"]) if d]
+    ends = [d for d in (old["last_arrival"], body["last_arrival"]) if d]
+    documents = list(dict.fromkeys([*old["documents"], *body["documents"]]))
+    return {**old, **body, "documents": documents, "first_arrival": min(starts, default=""),
+            "last_arrival": max(ends, default="")}  # fmt: skip

@@ -1,0 +1,170 @@
+"""`hindcast impressions`: raw logs to canonical impressions, quarantine, daily counts and users."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from jobs.core.cli import ConfigOption, CorpusOption, DayOption, JsonOption, RunOption, command, context, finish, parse_day
+from jobs.core.errors import UsageError
+from jobs.core.settings import Settings, Source, load_settings
+from jobs.core.spark import SparkProvider
+from jobs.core.tables import Store
+from jobs.impressions import quarantine
+from jobs.impressions.ingest import Ingestion, Request, ingest, run_id_of
+from jobs.impressions.inputs import InputFile, Ledger, list_files
+from jobs.impressions.salts import salt_of
+
+app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no_args_is_help=True)
+
+TABLES = ("impressions", "rejected_impressions", "queries", "item_keys", "daily_counts", "daily_users")
+
+Text = Annotated[str, typer.Option()]
+
+
+@command(app, "ingest", example="hindcast impressions ingest --config hindcast.toml --day 2026-11-20")
+def ingest_command(
+    config: ConfigOption = "",
+    day: DayOption = "",
+    run_key: RunOption = "",
+    corpus: CorpusOption = "",
+    source: Annotated[str, typer.Option("--source", help="File, folder or glob to ingest now, instead of a night.")] = "",
+    form: Annotated[str, typer.Option("--format", help="ubi, csv, jsonl, parquet or delta.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the source; default: the declared one of the corpus.")] = "",
+    columns: Annotated[str, typer.Option("--columns", help="FIELD=COLUMN,… as query=query_id,item=doc_id.")] = "",
+    time_zone: Annotated[str, typer.Option("--time-zone", help="IANA zone of times without offset.")] = "",
+    rank_base: Annotated[int, typer.Option("--rank-base", help="Rank of the first place, 0 or 1.")] = -1,
+    store: Annotated[str, typer.Option("--store", help="Folder or URI of the store, instead of the declared one.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Read new files of a night, or one file by hand, into the tables. Counts every row."""
+    if not source:
+        with context(config=config, day=day, run=run_key) as ctx:
+            finish(run(ctx), as_json=as_json)
+        return
+    settings = load_settings(config or None, **({"store": store} if store else {}))
+    if store:
+        settings = settings.model_copy(update={"store": _absolute(store)})
+    wanted = _by_hand(settings, corpus=corpus, form=form, name=name, columns=columns, zone=time_zone, base=rank_base)
+    finish(ingest_files(settings, wanted, path=source, day=day), as_json=as_json)
+
+
+@command(app, "check", example="hindcast impressions check --config hindcast.toml --day 2026-11-20")
+def check_command(
+    config: ConfigOption = "", day: DayOption = "", run_key: RunOption = "", as_json: JsonOption = False
+) -> None:
+    """Decide on the night's data checks: exit code 1 if one of level fail failed. Needs no JVM."""
+    from jobs.impressions import quality
+
+    with context(config=config, day=day, run=run_key) as ctx:
+        finish(quality.decide(ctx), as_json=as_json)
+
+
+def run(ctx: Any) -> dict[str, Any]:
+    """Ingest every arrival day that the run may see and that is not in the store yet; then check the night's data.
+
+    Returns the ingest result (formats.md) with `expectations`; records it in the run's manifest.
+    """
+    from jobs.impressions import quality
+
+    with ctx.progress.step("impressions") as told:
+        requests = [_night_request(ctx, s) for s in ctx.settings.sources]
+        _mark_empty(ctx, requests)
+        work = Ingestion(
+            settings=ctx.settings,
+            store=ctx.store,
+            spark=ctx.spark,
+            salt=salt_of(ctx.store, simulated=ctx.settings.report.simulated),
+            run_id=ctx.run.key,
+            run_day=ctx.run.as_of,
+            latest=_end_of(ctx.run.as_of),
+            say=ctx.progress.say,
+        )
+        summary = ingest(requests, work=work)
+        expired = quarantine.expiry(ctx.run.as_of, rejected_days=ctx.settings.privacy.rejected_days)
+        summary["expired"] = quarantine.expire(ctx.store, before=expired)
+        summary["expectations"] = quality.run(ctx, summary)
+        told.update({k: summary[k] for k in ("rows_in", "accepted", "duplicates", "ignored", "impressions", "clicks")})
+    return ctx.record("impressions", summary, tables=TABLES)
+
+
+def ingest_files(settings: Settings, source: Source, *, path: str, day: str = "") -> dict[str, Any]:
+    """Read files named by hand into the store of the settings, whether or not they were read before."""
+    store = Store(settings.store_uri)
+    files = tuple(replace(f, arrival_day=f.arrival_day) for f in list_files(_absolute(path)))
+    if day:
+        parse_day(day)
+    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
+    now = datetime.now(UTC)
+    work = Ingestion(
+        settings=settings,
+        store=store,
+        spark=spark,
+        salt=salt_of(store, simulated=settings.report.simulated),
+        run_id=run_id_of(list(files)),
+        run_day=date.fromisoformat(day) if day else None,
+        latest=now + timedelta(days=1),
+        say=lambda text: typer.echo(text, err=True),
+    )
+    try:
+        return ingest([Request(source=source, files=files, day=day)], work=work)
+    finally:
+        spark.stop()
+
+
+def _night_request(ctx: Any, source: Source) -> Request:
+    """Files of the source that the night may read and that are new: with `{day}` up to the night's own arrival day."""
+    files = list_files(ctx.settings.path(source.path))
+    first, last = ctx.run.evidence.start.isoformat(), ctx.run.as_of.isoformat()
+    seen = [f for f in files if f.arrival_day is None or first <= f.arrival_day <= last]
+    return Request(source=source, files=tuple(Ledger(ctx.store, source.name).unread(seen)))
+
+
+def _mark_empty(ctx: Any, requests: list[Request]) -> None:
+    """Remember that the night's arrival day held no files: nothing is deleted, and the report can say so."""
+    for request in requests:
+        day = ctx.run.as_of.isoformat()
+        ledger = Ledger(ctx.store, request.source.name)
+        if "{day}" in request.source.path and f"{day}.json" not in ledger.entries:
+            if not any(f.arrival_day == day for f in request.files):
+                ledger.mark_empty(day, run_id=ctx.run.key)
+                ctx.progress.say(f"  source {request.source.name}: no files for arrival day {day}, marked empty")
+
+
+def _by_hand(
+    settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int
+) -> Source:
+    """The declared source of that name or corpus, or a bare one, with the options laid over it."""
+    fits = [s for s in settings.sources if (not name or s.name == name) and (not corpus or s.corpus == corpus)]
+    if not fits and not (corpus and form):
+        raise UsageError("no declared source fits: pass --corpus and --format, or --name of a source in --config")
+    found = fits[0] if fits else Source(name=name or corpus, corpus=corpus, path="", format=form)
+    over: dict[str, Any] = {}
+    if form:
+        over["format"] = form
+    if columns:
+        over["columns"] = {**found.columns, **_pairs(columns)}
+    if zone:
+        over["time_zone"] = zone
+    if base >= 0:
+        over["rank_base"] = {"default": base}
+    return Source.model_validate({**found.model_dump(), **over})
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [p.partition("=") for p in text.split(",") if p.strip()]
+    wrong = [p for p in pairs if not p[1] or not p[2]]
+    if wrong:
+        raise UsageError(f"--columns {wrong[0][0]!r} names no column: write FIELD=COLUMN, such as query=query_text")
+    return {field.strip(): column.strip() for field, _, column in pairs}
+
+
+def _absolute(path: str) -> str:
+    from pathlib import Path
+
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def _end_of(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, microseconds=-1)

@@ -1,0 +1,94 @@
+"""Refused rows: kept with source, place, reason and masked content, dropped when resolved or expired."""
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import polars as pl
+
+from jobs.core.tables import Store
+from jobs.impressions.documents import REFUSED
+from jobs.impressions.frames import scan_frames
+from schemas.logs import REJECTED
+
+TABLE = "rejected_impressions"
+
+_PLACE = {"file": pl.Int64, "line": pl.Int64}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusals:
+    """Refused rows of one source in staged frames; `paths` names its files by key, `resolved` holds earlier ones that
+    were accepted after all."""
+
+    source: str
+    corpus: str
+    paths: dict[int, str]
+    frames: list[str]
+    resolved: list[str] = field(default_factory=list)
+
+
+def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date) -> int:
+    """Put refused rows into the partition of `run_day` in place of earlier ones of the same files, wherever these stand.
+
+    Rows that a later document resolved go. Returns how many were resolved. A partition that does not change is not
+    written.
+    """
+    fresh = [_rows(r, run_id=run_id, run_day=run_day) for r in refusals]
+    empty = pl.DataFrame(schema=REJECTED.polars())
+    new = pl.concat([empty, *fresh])
+    held = store.read(TABLE)
+    kept = held
+    for refusal in refusals:
+        again = (pl.col("source") == refusal.source) & pl.col("path").is_in(list(refusal.paths.values()))
+        kept = kept.filter(~again)
+    before = kept.height
+    for refusal in refusals:
+        kept = _without_resolved(kept, refusal)
+    _write_changed(store, held, pl.concat([kept, new]))
+    return before - kept.height
+
+
+def expire(store: Store, *, before: date) -> int:
+    """Delete refused rows of ingestions before that day; returns how many."""
+    held = store.read(TABLE)
+    old = held.filter(pl.col("run_day") < before)
+    _write_changed(store, held, held.filter(pl.col("run_day") >= before))
+    return old.height
+
+
+def expiry(day: date, *, rejected_days: int) -> date:
+    """First day whose refused rows are kept on `day`."""
+    return day - timedelta(days=rejected_days)
+
+
+def _rows(refusals: Refusals, *, run_id: str, run_day: date) -> pl.DataFrame:
+    frame = scan_frames(refusals.frames, schema=REFUSED).collect()
+    path = pl.col("file").replace_strict(refusals.paths, return_dtype=pl.String) if frame.height else pl.lit("")
+    columns = {
+        "run_day": pl.lit(run_day),
+        "run_id": pl.lit(run_id),
+        "source": pl.lit(refusals.source),
+        "path": path,
+        "corpus": pl.lit(refusals.corpus),
+    }
+    return frame.with_columns(**columns).select([pl.col(n).cast(t) for n, t in REJECTED.polars().items()])
+
+
+def _without_resolved(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
+    from jobs.impressions.checks import hashed
+    from jobs.core.keys import key_of
+
+    if not refusals.resolved or not kept.height:
+        return kept
+    places = scan_frames(refusals.resolved, schema=_PLACE).collect().unique()
+    keyed = hashed(kept, "path", "file", key_of)
+    mine = keyed.filter(pl.col("source") == refusals.source).join(places, on=["file", "line"], how="semi")
+    return keyed.join(mine, on=["source", "path", "line", "run_id"], how="anti").drop("file")
+
+
+def _write_changed(store: Store, before: pl.DataFrame, after: pl.DataFrame) -> None:
+    order = ["source", "path", "line", "run_id"]
+    for day in sorted({*before["run_day"].unique(), *after["run_day"].unique()}):
+        old, new = (f.filter(pl.col("run_day") == day).sort(order) for f in (before, after))
+        if not old.equals(new):
+            store.replace(TABLE, new, where={"run_day": day})

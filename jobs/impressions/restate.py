@@ -1,0 +1,152 @@
+"""The third stage as a task: whole event days of a corpus, merged with what the tables hold, to files ready for a commit."""
+
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from jobs.core.errors import HindcastError
+from jobs.core.keys import item_key
+from jobs.core.storage import rust_uri, storage_options
+from jobs.core.tables import DataFile, StagedFile, read_files, stage
+from jobs.impressions.canonical import ROWS, merge_rows
+from jobs.impressions.checks import hashed
+from jobs.impressions.days import Limits, activity_of, daily_counts, daily_users, exclude_bots, range_cuts
+from jobs.impressions.frames import scan_frames, write_frame
+from schemas.logs import DAILY_COUNTS, DAILY_USERS, IMPRESSIONS, ITEM_KEYS, QUERIES
+
+_ORDER = ["query_key", "search_id", "rank", "item_id"]
+"""Order of impressions in their files: equal contents are equal files, and queries sit together for compression."""
+
+
+def day_task(spec: dict) -> dict:
+    """Restate some event days of one corpus. Returns staged files by table, replaced partitions and figures by day."""
+    try:
+        return _restate(spec)
+    except HindcastError as error:
+        return {"error": str(error)}
+
+
+def _restate(spec: dict) -> dict:
+    out: dict[str, Any] = {"impressions": [], "daily_counts": [], "daily_users": [], "days": [], "seen": []}
+    fresh = {name: _fresh(source, spec) for name, source in spec["sources"].items()}
+    for day in spec["days"]:
+        _one_day(date.fromisoformat(day), fresh, spec, out)
+    return out
+
+
+def _fresh(source: dict, spec: dict) -> dict[str, pl.DataFrame]:
+    """New canonical rows of a source by event day."""
+    scan = scan_frames(source["rows"], schema=_row_schema()).filter(
+        pl.col("event_day").is_in([date.fromisoformat(d) for d in spec["days"]])
+    )
+    frame = _in_range(scan, spec).collect()
+    parts = frame.partition_by("event_day", as_dict=True, include_key=False)
+    return {day.isoformat(): part for (day,), part in parts.items()}
+
+
+def _in_range(scan: pl.LazyFrame, spec: dict) -> pl.LazyFrame:
+    return scan.filter(pl.col("query_key").is_between(*spec["range"])) if spec["range"] else scan
+
+
+def _row_schema() -> dict:
+    kinds = IMPRESSIONS.polars()
+    return {n: kinds[n] for n in (*ROWS, "event_day")}
+
+
+def _one_day(day: date, fresh: dict[str, dict[str, pl.DataFrame]], spec: dict, out: dict[str, Any]) -> None:
+    text, corpus = day.isoformat(), spec["corpus"]
+    held = [DataFile(**f) for f in spec["existing"].get(text, [])]
+    sources = sorted({f.partition["source"] for f in held} | {s for s, days in fresh.items() if text in days})
+    whole, changed = [], bool(spec["range"])
+    for name in sources:
+        files = [f for f in held if f.partition["source"] == name]
+        old = _in_range(read_files(IMPRESSIONS, files).lazy(), spec).collect()
+        source = spec["sources"].get(name)
+        if source is None:
+            whole.append(old)
+            continue
+        new = _merged(old, fresh[name].get(text), source, day=day, corpus=corpus, name=name)
+        new = exclude_bots(new, limits=Limits(**source["limits"]), activity=_activity(source, day, spec))
+        new = new.select(IMPRESSIONS.names).sort(_ORDER)
+        differs = spec["range"] or not new.equals(old.sort(_ORDER))
+        if differs:
+            changed = True
+            partition = {"event_day": text, "corpus": corpus, "source": name}
+            staged = [stage(spec["tables"]["impressions"], IMPRESSIONS, new, partition=partition)] if new.height else []
+            out["impressions"].append({"partition": partition, "files": [f.as_dict() for f in staged]})
+        whole.append(new)
+    rows = pl.concat(whole) if whole else pl.DataFrame(schema=IMPRESSIONS.polars())
+    out["days"].append(_figures(rows, text, changed=changed))
+    if changed:
+        _daily(rows, text, spec, out)
+
+
+def _merged(
+    old: pl.DataFrame, new: pl.DataFrame | None, source: dict, *, day: date, corpus: str, name: str
+) -> pl.DataFrame:
+    """What the day holds of a source after this ingestion: searches made anew replace their rows, others are joined."""
+    kept = old.select(ROWS)
+    if source["replace"] and kept.height:
+        touched = scan_frames(source["touched"], schema={"search_id": pl.String}).collect()
+        kept = kept.join(touched, on="search_id", how="anti")
+    if new is not None and new.height:
+        kept = _joined(kept, new.select(ROWS))
+    return kept.with_columns(
+        pl.lit(day).alias("event_day"), pl.lit(corpus).alias("corpus"), pl.lit(name).alias("source")
+    )
+
+
+def _joined(kept: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    key = ["search_id", "item_id", "rank"]
+    both = kept.join(new, on=key, how="semi").select(key) if kept.height else kept
+    if not both.height:
+        return pl.concat([kept, new])
+    pairs = pl.concat([kept, new]).join(both, on=key, how="semi").sort("arrived_at", maintain_order=True)
+    apart = [f.join(both, on=key, how="anti") for f in (kept, new)]
+    return pl.concat([*apart, merge_rows(pairs)])
+
+
+def _activity(source: dict, day: date, spec: dict) -> pl.DataFrame | None:
+    """Activity of the whole day where this task holds a part of it."""
+    if not spec["range"]:
+        return None
+    columns = ["session_key", "user_key", "search_id", "shown_at"]
+    scan = scan_frames(source["rows"], schema=_row_schema()).filter(pl.col("event_day") == day).select(columns)
+    parts = [scan]
+    held = [f for f in spec["existing"].get(day.isoformat(), []) if f["partition"]["source"] == source["name"]]
+    if held:
+        uris = [rust_uri(f["uri"]) for f in held]
+        parts.append(pl.scan_parquet(uris, storage_options=storage_options(uris[0]) or None).select(columns))
+    return activity_of(pl.concat(parts).unique().collect(engine="streaming"))
+
+
+def _daily(rows: pl.DataFrame, day: str, spec: dict, out: dict[str, Any]) -> None:
+    partition = {"event_day": day, "corpus": spec["corpus"]}
+    counts, users = daily_counts(rows), daily_users(rows)
+    for name, table, frame in (("daily_counts", DAILY_COUNTS, counts), ("daily_users", DAILY_USERS, users)):
+        files: list[StagedFile] = []
+        if frame.height:
+            cuts = range_cuts(frame["query_key"])
+            files = [stage(spec["tables"][name], table, frame, partition=partition, cuts=cuts)]
+        out[name].append({"partition": partition, "files": [f.as_dict() for f in files]})
+    out["seen"].append(_texts(rows, f"{spec['out']}-{day}"))
+
+
+def _texts(rows: pl.DataFrame, out: str) -> dict:
+    """Staged texts behind the keys of a day, each once, with the day."""
+    day = pl.col("event_day").alias("first_day")
+    queries = rows.select("corpus", "locale", "query_key", "query", day).unique(["locale", "query_key"])
+    items = rows.select("corpus", "item_id", day).unique("item_id")
+    corpus = items["corpus"][0] if items.height else ""
+    items = hashed(items, "item_id", "item_key", lambda item: item_key(corpus, item))
+    return {
+        "queries": write_frame(queries.select(QUERIES.names), f"{out}-queries.parquet"),
+        "item_keys": write_frame(items.select(ITEM_KEYS.names), f"{out}-items.parquet"),
+    }
+
+
+def _figures(rows: pl.DataFrame, day: str, *, changed: bool) -> dict:
+    kept = rows.filter(pl.col("excluded").is_null())
+    return {"day": day, "changed": changed, "impressions": rows.height, "clicks": int(rows["clicked"].sum()),
+            "excluded": rows.height - kept.height}  # fmt: skip

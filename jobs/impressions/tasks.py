@@ -1,0 +1,216 @@
+"""The first two stages as tasks: read files to checked documents by bucket of search, then join each bucket's searches.
+
+A task gets a plain dict and returns one; frames travel as staged Parquet files. An unusable file comes back as `error`,
+so that the driver can name it in one sentence instead of a stack trace of the cluster.
+"""
+
+from collections import Counter
+from datetime import date, datetime
+from typing import Any
+
+import polars as pl
+
+from jobs.core.errors import HindcastError
+from jobs.core.storage import filesystem
+from jobs.impressions import reasons
+from jobs.impressions.canonical import ROWS, join_documents
+from jobs.impressions.checks import Rules, check
+from jobs.impressions.documents import DOCUMENT, REFUSED, Kind, empty_documents
+from jobs.impressions.frames import scan_frames, write_frame
+from jobs.impressions.layout import Layout
+from jobs.impressions.lines import read_lines, unpacked
+from jobs.impressions.privacy import Salt
+from jobs.impressions.reading import Batch, hidden_fields, raw_text, read_batches
+
+FLUSH = 500_000
+"""Documents that a reading task holds before it writes them out."""
+
+
+def salt_from(spec: dict) -> Salt:
+    """The salt of a task spec."""
+    return Salt(secret=bytes.fromhex(spec["secret"]), name=spec["name"])
+
+
+def bucket_of(buckets: int) -> pl.Expr:
+    """Bucket of a search within one ingestion; all documents of a search meet in one."""
+    return pl.col("search_id").hash(seed=20) % buckets
+
+
+class _Writer:
+    """Collects documents and writes them by bucket."""
+
+    def __init__(self, out: str, buckets: int) -> None:
+        self._out, self._buckets, self._held, self._rows, self._part = out, buckets, [], 0, 0
+        self.written: list[dict] = []
+
+    def add(self, documents: pl.DataFrame) -> None:
+        self._held.append(documents)
+        self._rows += documents.height
+        if self._rows >= FLUSH:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._rows:
+            return
+        frame = pl.concat(self._held)
+        parts = [frame] if self._buckets == 1 else _split(frame, self._buckets)
+        for bucket, part in enumerate(parts):
+            if part.height:
+                uri = write_frame(part, f"{self._out}-{self._part}-b{bucket}.parquet")
+                self.written.append({"bucket": bucket, "uri": uri, "rows": part.height})
+        self._held, self._rows, self._part = [], 0, self._part + 1
+
+
+def _split(frame: pl.DataFrame, buckets: int) -> list[pl.DataFrame]:
+    parts = frame.with_columns(bucket_of(buckets).alias("bucket")).partition_by("bucket", as_dict=True, include_key=False)
+    return [parts.get((b,), frame.clear()) for b in range(buckets)]
+
+
+def read_task(spec: dict) -> dict:
+    """Read some files of one source. Returns counts, staged documents and refused rows, arrival days, what was seen."""
+    try:
+        return _read(spec)
+    except HindcastError as error:
+        return {"error": str(error)}
+
+
+def _read(spec: dict) -> dict:
+    layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])
+    writer = _Writer(spec["out"], spec["buckets"])
+    seen = {"rows_in": 0, "ignored": 0, "rejected": Counter(), "actions": Counter(), "bases": {}, "refused": []}
+    arrivals: list[date] = []
+    for file in spec["files"]:
+        day = date.fromisoformat(file["arrival_day"]) if file["arrival_day"] else None
+        rules = Rules(layout=layout, salt=salt, latest=datetime.fromisoformat(spec["latest"]), arrival_day=day)
+        tally = None
+        for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):
+            _count_bases(seen["bases"], batch.rows, layout)
+            documents, refused = check(batch.rows, rules=rules, file=file["key"])
+            _keep_refused(seen, batch, refused, f"{spec['out']}-refused-{len(seen['refused'])}.parquet")
+            arrivals += _span(documents)
+            writer.add(documents)
+        if tally is not None:
+            seen["rows_in"] += tally.documents
+            seen["ignored"] += tally.ignored
+            seen["actions"].update(tally.actions)
+    writer.flush()
+    first, last = (min(arrivals).isoformat(), max(arrivals).isoformat()) if arrivals else ("", "")
+    return {**seen, "rejected": dict(seen["rejected"]), "actions": dict(seen["actions"]), "documents": writer.written,
+            "first_arrival": first, "last_arrival": last}  # fmt: skip
+
+
+def _span(documents: pl.DataFrame) -> list[date]:
+    if not documents.height:
+        return []
+    return list(documents.select(pl.col("arrived_at").min().dt.date(), pl.col("arrived_at").max().dt.date().alias("b")).row(0))
+
+
+def _keep_refused(seen: dict, batch: Batch, refused: pl.DataFrame, uri: str) -> None:
+    if refused.height:
+        raw = batch.raw(refused["line"].to_list())
+        frame = refused.with_columns(pl.Series("raw", raw, dtype=pl.String))
+        seen["refused"].append(write_frame(frame.select(list(REFUSED)), uri))
+        seen["rejected"].update(refused["reason"].to_list())
+
+
+def _count_bases(bases: dict[str, list[int]], rows: pl.DataFrame, layout: Layout) -> None:
+    """Per application: rows with a rank, and those whose rank lies one below the declared base."""
+    ranked = rows.filter(pl.col("rank").is_not_null()).select(pl.col("application").fill_null(""), "rank")
+    for application, n, ranks in ranked.group_by("application").agg(pl.len(), pl.col("rank")).iter_rows():
+        below = sum(r == layout.base(application) - 1 for r in ranks) if len(ranks) else 0
+        held = bases.setdefault(application, [0, 0])
+        bases[application] = [held[0] + n, held[1] + below]
+
+
+def join_task(spec: dict) -> dict:
+    """Join one bucket of a source. Returns staged canonical rows with counts by day, touched searches, refused documents."""
+    own = scan_frames(spec["documents"], schema=DOCUMENT).collect()
+    context = _context(own, spec)
+    documents = pl.concat([own.with_columns(pl.lit(False).alias("context")), context])  # noqa: FBT003
+    joined = join_documents(documents, shown=spec["shown"], lateness_days=spec["lateness_days"])
+    rows = joined.rows.with_columns(pl.col("shown_at").dt.date().alias("event_day")).sort("event_day", "query_key")
+    told = own.filter(pl.col("kind") != Kind.ROW)
+    touched = told.select("search_id").unique()
+    days = dict(rows.group_by("event_day").len().iter_rows())
+    before = context.filter(pl.col("kind") != Kind.VALUE).select(pl.col("at").dt.date()).unique().to_series()
+    out = spec["out"]
+    return {
+        "rows": write_frame(rows, f"{out}-rows.parquet"),
+        "days": {d.isoformat(): n for d, n in days.items()},
+        "days_before": [d.isoformat() for d in before],
+        "touched": write_frame(touched, f"{out}-touched.parquet"),
+        "refused": write_frame(joined.refused, f"{out}-refused.parquet") if joined.refused.height else "",
+        "rejected": dict(joined.refused.group_by("reason").len().iter_rows()),
+        "resolved": _resolved(context, joined.still_refused, f"{out}-resolved.parquet"),
+        "accepted": joined.accepted,
+        "duplicates": joined.duplicates,
+        "impressions": rows.height,
+        "clicks": int(rows["clicked"].sum()),
+    }
+
+
+def _context(own: pl.DataFrame, spec: dict) -> pl.DataFrame:
+    """Documents of earlier ingestions that belong to the searches of this bucket."""
+    marked = [pl.lit(True).alias("context")]  # noqa: FBT003
+    if not spec["context"] or not own.height:
+        return empty_documents().with_columns(marked)
+    scan = scan_frames(spec["context"], schema=DOCUMENT)
+    first, last = (datetime.fromisoformat(t) for t in spec["between"])
+    near = scan.filter(
+        pl.col("arrived_at").is_between(first, last, closed="left"), ~pl.col("file").is_in(spec["files"])
+    )
+    found = near.join(own.lazy().select("search_id").unique(), on="search_id", how="semi")
+    return found.select(list(DOCUMENT)).with_columns(marked).collect()
+
+
+def _resolved(context: pl.DataFrame, still: pl.DataFrame, uri: str) -> str:
+    """Staged (file, line) of earlier documents that this join accepts; quarantine drops those that it holds."""
+    places = context.select("file", "line").join(still, on=["file", "line"], how="anti")
+    return write_frame(places, uri) if places.height else ""
+
+
+def raw_task(spec: dict) -> dict:
+    """Find the content of refused documents again in their files, masked; an unreadable file leaves it null."""
+    layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])
+    wanted = scan_frames(spec["refused"], schema=REFUSED).filter(pl.col("file").is_in([f["key"] for f in spec["files"]]))
+    frame = wanted.select("file", "line", "byte_offset", "reason").collect()
+    raws = [_raws(file, frame.filter(pl.col("file") == file["key"]), layout, salt) for file in spec["files"]]
+    found = pl.concat([pl.DataFrame(schema={"file": pl.Int64, "line": pl.Int64, "raw": pl.String}), *raws])
+    meaning = pl.col("reason").replace_strict(reasons.MEANING, default="", return_dtype=pl.String).alias("detail")
+    full = frame.join(found, on=["file", "line"], how="left", maintain_order="left").with_columns(meaning)
+    return {"refused": write_frame(full.select(list(REFUSED)), f"{spec['out']}.parquet")}
+
+
+def _raws(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Salt) -> pl.DataFrame:
+    lines = set(refused["line"].to_list())
+    found = _rows_of_table(file, lines, layout, salt) if layout.format in ("parquet", "delta") else (
+        _rows_of_text(file, lines, layout, salt))  # fmt: skip
+    body = {"file": [file["key"]] * len(found), "line": list(found), "raw": list(found.values())}
+    return pl.DataFrame(body, schema={"file": pl.Int64, "line": pl.Int64, "raw": pl.String})
+
+
+def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
+    fs, path = filesystem(file["uri"])
+    fields, header, found = hidden_fields(layout), [], {}
+    separator = layout.values.get("separator", "\t" if ".tsv" in file["uri"] else ",")
+    with fs.open_input_file(path) as stream:
+        for line in read_lines(unpacked(stream), name=file["uri"]):
+            if layout.format == "csv" and not header:
+                header = line.content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").split(separator)
+            if line.number in lines:
+                found[line.number] = raw_text(line.content, header, separator, fields, salt)
+                if len(found) == len(lines):
+                    break
+    return found
+
+
+def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for batch, _ in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):
+        here = [n for n in batch.rows["line"].to_list() if n in lines]
+        found.update(zip(here, batch.raw(here), strict=True))
+    return found
+
+
+ROW_KINDS = [*ROWS, "event_day"]
+"""Columns of the canonical rows that join_task stages."""
