@@ -39,9 +39,9 @@ _LIVE = Role(template="live", relevance=(0.45, 0.62), look=0.75)
 _ACOUSTIC = Role(template="acoustic", relevance=(0.4, 0.6), look=0.75)
 _REMIX = Role(template="remix", relevance=(0.3, 0.5), look=0.75)
 _ALBUM = Role(template="album", relevance=(0.38, 0.58), look=0.15, type="album")
-_COPY = Role(template="copy", relevance=(0.03, 0.12), look=0.75, fame=(0.3, 0.7))
+_COPY = Role(template="copy", relevance=(0.12, 0.28), look=0.75, fame=(0.2, 0.5))
 _HIDDEN_ALBUM = Role(template="hidden", relevance=(0.4, 0.58), look=0.1, type="playlist")
-_NAMED = Role(template="named", relevance=(0.03, 0.12), look=0.85, fame=(0.6, 1.0))
+_NAMED = Role(template="named", relevance=(0.05, 0.2), look=0.85, fame=(0.6, 1.0))
 
 
 def _unlike(role: Role) -> Role:
@@ -50,28 +50,40 @@ def _unlike(role: Role) -> Role:
 
 KINDS = {
     "title": Kind(
-        share=0.38,
-        level=(0.62, 1.0),
+        share=0.4,
+        level=(0.7, 1.0),
         roles=(
             Role(template="title", relevance=(0.85, 1.0), look=0.85, fame=(0.3, 1.0)),
             _LIVE, _ACOUSTIC, _REMIX, _ALBUM, _COPY,
         ),
     ),
     "broad": Kind(
-        share=0.22,
-        level=(0.5, 0.8),
+        share=0.16,
+        level=(0.5, 0.85),
         roles=(
-            Role(template="mood", relevance=(0.65, 0.9), look=0.6, type="playlist"),
-            Role(template="mood", relevance=(0.55, 0.8), look=0.6, type="playlist"),
-            Role(template="moodlike", relevance=(0.5, 0.75), look=0.55, type="playlist"),
-            Role(template="moodlike", relevance=(0.4, 0.6), look=0.55, type="playlist"),
-            Role(template="playlist", relevance=(0.3, 0.5), look=0.15, type="playlist"),
+            Role(template="mood", relevance=(0.6, 0.9), look=0.6, type="playlist"),
+            Role(template="moodlike", relevance=(0.5, 0.8), look=0.55, type="playlist"),
+            Role(template="hidden", relevance=(0.5, 0.75), look=0.15, type="playlist"),
+            Role(template="hidden", relevance=(0.4, 0.6), look=0.15, type="playlist"),
+            Role(template="playlist", relevance=(0.35, 0.55), look=0.15, type="playlist"),
             _NAMED,
+        ),
+    ),
+    # Nobody can say what would satisfy, and nothing quite does.
+    "vague": Kind(
+        share=0.16,
+        level=(0.42, 0.7),
+        roles=(
+            Role(template="hidden", relevance=(0.65, 0.95), look=0.15, type="playlist"),
+            Role(template="hidden", relevance=(0.55, 0.85), look=0.15, type="playlist"),
+            Role(template="playlist", relevance=(0.5, 0.8), look=0.15, type="playlist"),
+            Role(template="title", relevance=(0.5, 0.8), look=0.15),
+            _ALBUM,
         ),
     ),
     # The words are sung in one song and are the title of another, which is the better known.
     "lyric": Kind(
-        share=0.14,
+        share=0.1,
         level=(0.55, 0.9),
         roles=(
             Role(template="title", relevance=(0.85, 1.0), look=0.1),
@@ -81,7 +93,7 @@ KINDS = {
     ),
     # The re-recording is wanted, the famous original is not.
     "remake": Kind(
-        share=0.07,
+        share=0.05,
         level=(0.58, 0.95),
         roles=(
             Role(template="remake", relevance=(0.85, 1.0), look=0.7),
@@ -91,7 +103,7 @@ KINDS = {
     ),
     # The original is wanted, the famous re-recording is not.
     "original": Kind(
-        share=0.06,
+        share=0.04,
         level=(0.58, 0.95),
         roles=(
             Role(template="title", relevance=(0.85, 1.0), look=0.85),
@@ -101,7 +113,7 @@ KINDS = {
     ),
     # Three artists gave one title; the one that is wanted is not the one that is famous.
     "same": Kind(
-        share=0.05,
+        share=0.04,
         level=(0.55, 0.9),
         roles=(
             Role(template="title", relevance=(0.85, 1.0), look=0.9, fame=(0.1, 0.4)),
@@ -112,7 +124,7 @@ KINDS = {
     ),
     # Playlists hold what is wanted without saying so; tracks that say it do not.
     "playlist": Kind(
-        share=0.05,
+        share=0.03,
         level=(0.55, 0.95),
         roles=(
             Role(template="hidden", relevance=(0.8, 1.0), look=0.1, type="playlist"),
@@ -125,7 +137,7 @@ KINDS = {
     ),
     # One recording, several markets: the version of the query's own market is wanted.
     "regional": Kind(
-        share=0.03,
+        share=0.02,
         level=(0.58, 0.95),
         roles=(
             Role(template="regional", relevance=(0.85, 1.0), look=0.7),

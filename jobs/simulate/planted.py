@@ -12,6 +12,9 @@ PAGE_ITEMS = 5
 LABEL_EDGES = (0.3, 0.48)
 """Planted page relevance from which a rater who does not err gives 0.5 and 1: near the thirds of the graded pages."""
 
+RANDOM_SHARE = 0.25
+"""Graded pages with items drawn at random from the candidates: else hardly a page is bad enough for a 0."""
+
 RATER_NOISE = 0.07
 RATERS_PER_PAGE = 2
 RATERS = 5
@@ -62,13 +65,16 @@ def page_relevance(part: CorpusWorld, query: np.ndarray, places: np.ndarray) -> 
 
 
 def human_pages(world: World, *, corpus: str, count: int) -> Pages:
-    """Pages that some ranker showed, for queries drawn by the root of their traffic, so that rare ones are graded too."""
+    """Pages of the rankers, and some at random as studies add them, for queries drawn by the root of their traffic."""
     part, rng = world.corpora[corpus], _rng(world, corpus, 7)
     chance = np.sqrt(part.weights)
     count = min(count, len(chance))
     query = rng.choice(len(chance), size=count, replace=False, p=chance / chance.sum())
     ranker, draft = rng.integers(part.orders.shape[0], size=count), rng.integers(part.orders.shape[1], size=count)
-    return _pages(part, query, part.orders[ranker, draft, query, :PAGE_ITEMS].astype(np.int64))
+    order = part.orders[ranker, draft, query].astype(np.int64)
+    drawn = rng.random(count) < RANDOM_SHARE
+    order[drawn] = rng.permuted(order[drawn], axis=1)
+    return _pages(part, query, order[:, :PAGE_ITEMS])
 
 
 def rater_labels(world: World, pages: Pages) -> tuple[np.ndarray, np.ndarray]:
