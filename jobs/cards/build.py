@@ -1,7 +1,7 @@
 """Card rows of page items: the historical queries most like the page's own, near-duplicates marked. Pure, no storage.
 
-One code path serves every variant: a row carries its place in the filtered card (`row`), its place in the card that keeps
-near-duplicates (`row_unfiltered`), and why it is in neither.
+One code path serves every variant: a row carries its place in the filtered card (`row`), its place in the card that
+keeps near-duplicates (`row_unfiltered`), and why it is in neither.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import polars as pl
 
 CARD = ["page_id", "item_id"]
 DECIMALS = 6
-"""Similarities are rounded before they are compared, so that equal texts tie on every machine; float32 holds no more."""
+"""Similarities are rounded before they are compared, so that equal texts tie on every machine."""
 
 FAISS_FROM = 50_000  # historical queries of one item; below it one product of matrices is as quick and needs no index
 CELLS = 4_000_000  # similarities held at once, 32 MB
@@ -37,8 +37,8 @@ def select_rows(candidates: pl.DataFrame, *, top_k: int) -> pl.DataFrame:
     """Candidates with `row`, `row_unfiltered` (1-based, null beyond top_k) and `dropped` (null, exact_match,
     near_duplicate, beyond_k).
 
-    candidates: page_id, item_id, query_key, similarity, impressions, exact (same normalised text as the page's query), near
-    (similarity above the threshold). Most similar first; ties go to the more shown query, then to the smaller key.
+    candidates: page_id, item_id, query_key, similarity, impressions, exact (same normalised text as the page's query),
+    near (similarity above the threshold). Most similar first; ties go to the more shown query, then to the smaller key.
     """
     order = [*CARD, "similarity", "impressions", "query_key"]
     ordered = candidates.sort(order, descending=[False, False, True, True, False])
@@ -58,8 +58,8 @@ def select_rows(candidates: pl.DataFrame, *, top_k: int) -> pl.DataFrame:
 def closest(item: ItemPages, vectors: np.ndarray, *, keep: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """For each page of the item: (page number, evidence rows, similarities rounded to DECIMALS).
 
-    Kept are all rows above the page's threshold and the `keep` most similar below it, with everything that ties with the
-    last of them; so a card and its near-duplicates are whole, whatever else the item has.
+    Kept are all rows above the page's threshold and the `keep` most similar below it, with everything that ties with
+    the last of them; so a card and its near-duplicates are whole, whatever else the item has.
     """
     if len(item.history) >= FAISS_FROM:
         yield from _closest_by_index(item, vectors, keep=keep)
@@ -83,7 +83,9 @@ def _kept(cosine: np.ndarray, threshold: float, keep: int) -> np.ndarray:
     return np.flatnonzero(near | (cosine >= last))
 
 
-def _closest_by_index(item: ItemPages, vectors: np.ndarray, *, keep: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def _closest_by_index(
+    item: ItemPages, vectors: np.ndarray, *, keep: int
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """The same rows by an exact FAISS index: it proposes more than are needed, the same product as above decides."""
     import faiss
 
@@ -99,7 +101,7 @@ def _closest_by_index(item: ItemPages, vectors: np.ndarray, *, keep: int) -> Ite
         yield number, item.history[rows[kept]], cosine[kept]
 
 
-def _proposed(index, query: np.ndarray, threshold: float, keep: int) -> np.ndarray:  # noqa: ANN001 - a faiss index
+def _proposed(index, query: np.ndarray, threshold: float, keep: int) -> np.ndarray:
     """Rows, ascending, that hold everything above the threshold and at least `keep` below it, ties included."""
     slack = 10.0**-DECIMALS  # float32 sums and rounding stay within it
     wanted = 4 * keep
