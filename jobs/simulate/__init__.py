@@ -1,1 +1,3 @@
-"""A simulated music search service with everything planted that Hindcast must find: its logs, pages, labels and truth."""
+"""A simulated music search service with everything planted that Hindcast must find: its logs, pages, labels and
+truth.
+"""

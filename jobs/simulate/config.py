@@ -11,7 +11,11 @@ ALL_VARIANTS = ("plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence
 
 def config_text(size: Size, *, log_format: str) -> str:
     """The settings of a simulated log of this size, read from its UBI or its Parquet files."""
-    parts = [f'# Settings of a simulated log (size "{size.name}"), made by `hindcast simulate`.', 'store = "store/"', ""]
+    parts = [
+        f'# Settings of a simulated log (size "{size.name}"), made by `hindcast simulate`.',
+        'store = "store/"',
+        "",
+    ]
     parts += [_corpus(name) for name in CORPORA]
     parts += [_source(name, size, log_format) for name in CORPORA]
     parts.append(_windows(size))
@@ -69,8 +73,8 @@ name = "{name}-parquet"
 corpus = "{name}"
 path = "parquet/{name}/{{day}}/*.parquet"
 format = "parquet"
-columns = {{ page = "search_id", query = "query", item = "item_id", rank = "rank", click = "clicked", time = "shown_at", \
-arrived = "arrived_at", locale = "locale", ranker = "ranker", randomised = "randomised", user = "user_id", \
+columns = {{ page = "search_id", query = "query", item = "item_id", rank = "rank", click = "clicked", \
+time = "shown_at", arrived = "arrived_at", locale = "locale", ranker = "ranker", randomised = "randomised", user = "user_id", \
 session = "session_id"{segment} }}
 lateness_days = 3
 """

@@ -1,4 +1,6 @@
-"""Days of a world as daily counts and user sets, in memory: no files, no Spark. Columns as those of the stored tables."""
+"""Days of a world as daily counts and user sets, in memory: no files, no Spark. Columns as those of the stored
+tables.
+"""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -20,7 +22,7 @@ def daily_counts(world: World, *, corpus: str, days: Iterable[date]) -> pl.DataF
 
 
 def daily_users(world: World, *, corpus: str, days: Iterable[date]) -> pl.DataFrame:
-    """Columns of `daily_users` for these event days: every issuer, since simulated queries stay below the 1,024 kept."""
+    """Columns of `daily_users` for these event days: every issuer; simulated queries stay below the 1,024 kept."""
     frames = [_users(world, draw_day(world, corpus=corpus, day=day)) for day in days]
     return _typed(pl.concat(frames), DAILY_USERS.polars())
 

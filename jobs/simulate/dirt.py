@@ -49,7 +49,9 @@ def dirty_lines(world: World, drawn: Drawn) -> pl.DataFrame:
         if count and len(drawn.clicks.page):
             lines = make(world, drawn, rng, count)
             frames.append(lines.with_columns(pl.lit(name).alias("kind"), forms=pl.lit(None, dtype=pl.String)))
-    empty = pl.DataFrame(schema={"line": pl.String, "kind": pl.String, "arrived": pl.Int64, "forms": pl.String, "late": pl.Boolean})
+    empty = pl.DataFrame(
+        schema={"line": pl.String, "kind": pl.String, "arrived": pl.Int64, "forms": pl.String, "late": pl.Boolean}
+    )
     return pl.concat([empty, *frames])
 
 
@@ -68,8 +70,8 @@ def bot_visit(world: World, drawn: Day) -> Day | None:
     shown = 3_600_000 * 3 + np.sort(rng.integers(0, 3_000_000, size=n))
     return Day(
         corpus=drawn.corpus, day=drawn.day, first_page=drawn.pages, query=query, ranker=ranker,
-        randomised=np.zeros(n, dtype=bool), user=np.full(n, size.users + 1), segment=np.zeros(n, dtype=np.int8), shown=shown,
-        arrived=shown + 500, listed=listed, items=listed[:, : size.hits], clicked=np.zeros((n, size.hits), dtype=bool),
+        randomised=np.zeros(n, dtype=bool), user=np.full(n, size.users + 1), segment=np.zeros(n, dtype=np.int8),
+        shown=shown, arrived=shown + 500, listed=listed, items=listed[:, : size.hits], clicked=np.zeros((n, size.hits), dtype=bool),
     )  # fmt: skip
 
 
@@ -109,7 +111,9 @@ def _conflict(world: World, drawn: Drawn, rng: np.random.Generator, count: int) 
     frames = []
     for place in (1, 4):
         when = drawn.day.shown[pages] + 5_000
-        actions = Actions(page=pages, place=np.full(len(pages), place), when=when, arrived=drawn.day.arrived[pages] + 6_000)
+        actions = Actions(
+            page=pages, place=np.full(len(pages), place), when=when, arrived=drawn.day.arrived[pages] + 6_000
+        )
         ids = _ids(drawn, len(pages), "x")
         frames.append(event_lines(world, drawn.day, actions, name="click", stream=_STREAM + 3, ids=ids))
     return pl.concat(frames)
@@ -156,12 +160,16 @@ def _empty_query(world: World, drawn: Drawn, rng: np.random.Generator, count: in
         pl.lit('","client_id":"u1","timestamp":"'), time, pl.lit('","arrived_at":"'), time,
         pl.lit('","user_query":"  ","query_response_hit_ids":[],"query_attributes":{"ranker":"good","locale":"en"}}'),
     )  # fmt: skip
-    return frame.select(line.alias("line"), pl.lit("").alias("kind"), "arrived", forms=pl.lit(None, pl.String), late=False)
+    return frame.select(
+        line.alias("line"), pl.lit("").alias("kind"), "arrived", forms=pl.lit(None, pl.String), late=False
+    )
 
 
 def _unknown_action(world: World, drawn: Drawn, rng: np.random.Generator, count: int) -> pl.DataFrame:
     lines = _clicks(world, drawn, rng, count, "a")
-    return lines.with_columns(pl.col("line").str.replace('"action_name":"click"', '"action_name":"scroll"', literal=True))
+    return lines.with_columns(
+        pl.col("line").str.replace('"action_name":"click"', '"action_name":"scroll"', literal=True)
+    )
 
 
 _MAKERS: dict[str, Callable[[World, Drawn, np.random.Generator, int], pl.DataFrame]] = {

@@ -13,7 +13,9 @@ LONGEST = 6  # jargon terms of a domain; a document uses five of them in an orde
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """documents, queries and qrels as lines of their files; `domain_of` (document id to domain) is truth, never a file."""
+    """documents, queries and qrels as lines of their files; `domain_of` (document id to domain) is truth, never a
+    file.
+    """
 
     documents: list[dict[str, Any]]
     queries: list[dict[str, Any]]
@@ -22,7 +24,9 @@ class Library:
 
 
 def make_library(*, seed: int, corpus: str, documents: int) -> Library:
-    """About `documents` documents: domains x scenes x forms, their ids in random order. No id or metadata tells a domain."""
+    """About `documents` documents: domains x scenes x forms, their ids in random order. No id or metadata tells a
+    domain.
+    """
     rng = random.Random(f"{seed}/{corpus}/documents")
     words = _words()
     part = words[corpus]
@@ -50,7 +54,12 @@ def _words() -> dict:
 def _document(id_: str, jargon: list[str], scene: str, form: str, rng: random.Random) -> dict[str, Any]:
     terms = {f"jargon{n}": term for n, term in enumerate(rng.sample(jargon, LONGEST - 1))}
     text = form.format_map({"scene": scene, **terms})
-    return {"id": id_, "title": scene[0].upper() + scene[1:], "text": text[0].upper() + text[1:], "metadata": {"language": "en"}}
+    return {
+        "id": id_,
+        "title": scene[0].upper() + scene[1:],
+        "text": text[0].upper() + text[1:],
+        "metadata": {"language": "en"},
+    }
 
 
 def _need(part: dict, domain: str, scene: str, rng: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""Everything beside the log: catalogue, documents, labels, the A/B test, settings, and under truth/ what was planted."""
+"""Everything beside the log: catalogue, documents, labels, the A/B test, and under truth/ what was planted."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +24,13 @@ def write_catalogue(world: World, out: Path) -> dict[str, int]:
         names = ("artist", "album", "market", "version")
         columns = ["item_id", "title", "type", *names]
         rows = (
-            {"corpus": corpus, "item_id": i, "title": title, "type": type_, "metadata": dict(zip(names, rest, strict=True))}
+            {
+                "corpus": corpus,
+                "item_id": i,
+                "title": title,
+                "type": type_,
+                "metadata": dict(zip(names, rest, strict=True)),
+            }
             for i, title, type_, *rest in part.items.select(columns).iter_rows()
         )
         write_lines(out / "items" / f"{corpus}.jsonl", rows)
@@ -59,7 +65,12 @@ def write_labels(world: World, out: Path) -> int:
         ]  # fmt: skip
         write_lines(out / "labels" / f"{corpus}.jsonl", lines)
         truth += [
-            {"corpus": corpus, "query_key": row["query_key"], "relevance": r, "items": [i["item_id"] for i in row["items"]]}
+            {
+                "corpus": corpus,
+                "query_key": row["query_key"],
+                "relevance": r,
+                "items": [i["item_id"] for i in row["items"]],
+            }
             for row, r in zip(rows, pages.relevance.tolist(), strict=True)
         ]
         total += len(rows)

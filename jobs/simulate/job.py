@@ -41,7 +41,13 @@ def run(
     chosen = replace(chosen, clean=clean)
     world = make_world(seed=seed, size=chosen, poor_share=poor_share)
     _clear(out)
-    summary: dict[str, Any] = {"out": str(out), "simulated": True, "size": chosen.name, "seed": seed, "days": chosen.days}
+    summary: dict[str, Any] = {
+        "out": str(out),
+        "simulated": True,
+        "size": chosen.name,
+        "seed": seed,
+        "days": chosen.days,
+    }
     summary |= {"first_day": chosen.first_day.isoformat(), "last_day": chosen.calendar[-1].isoformat()}
     if log_format in ("ubi", "both"):
         summary["ubi"] = _write_ubi(world, out, progress)
@@ -119,16 +125,21 @@ def simulate(
     out: Annotated[str, typer.Option("--out", help="Folder to write to.")] = "out/simulated",
     size: Annotated[str, typer.Option("--size", help="tiny or demo; or give --impressions.")] = "demo",
     seed: Annotated[int, typer.Option("--seed", help="The same seed writes the same bytes.")] = 0,
-    impressions: Annotated[int, typer.Option("--impressions", help="Any volume: shown items in all; 0: by --size.")] = 0,
+    impressions: Annotated[
+        int, typer.Option("--impressions", help="Any volume: shown items in all; 0: by --size.")
+    ] = 0,
     days: Annotated[int, typer.Option("--days", help="Number of days; 0: by --size (30 with --impressions).")] = 0,
     log_format: Annotated[str, typer.Option("--format", help="ubi, parquet or both.")] = "ubi",
     parquet_only: Annotated[bool, typer.Option("--parquet-only", help="The same as --format parquet.")] = False,
-    segments: Annotated[bool, typer.Option("--segments", help="Examination differs by device, and rows say it.")] = False,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Examination differs by device, and rows say it.")
+    ] = False,
     poor_share: Annotated[float, typer.Option("--poor-share", help="Traffic of the poor ranker; -1: .3.")] = -1.0,
     clean: Annotated[bool, typer.Option("--clean", help="Without dirty rows and bots.")] = False,
     json_: cli.JsonOption = False,
 ) -> None:
-    """Simulate a music search service in two corpora and three locales: logs, catalogue, documents, labels, an A/B test.
+    """Simulate a music search service in two corpora and three locales: logs, catalogue, documents, labels, an A/B
+    test.
 
     What was planted (examination, relevance, dirty rows, the A/B test's winner) stands under truth/.
     """

@@ -1,13 +1,16 @@
-"""What people mean and what lies in wait for it: kinds of intents with the items that answer, and those that only seem to.
+"""What people mean and what lies in wait for it: kinds of intents with the items that answer, and those that only
+seem to.
 
-An item's `look` is how much it looks like the query (what a text ranker sees), `relevance` how much it satisfies. In the
-ambiguous kinds the two disagree, and fame sides with the look: there meaning and popularity mislead, and history helps.
+An item's `look` is how much it looks like the query (what a text ranker sees), `relevance` how much it satisfies. In
+the ambiguous kinds the two disagree, and fame sides with the look: there meaning and popularity mislead, and history
+helps.
 """
 
 from dataclasses import dataclass
 
 POOL = 16
-"""Candidate items of an intent; a page shows 10 of them, so that rankers differ in what they show, not only in order."""
+"""Candidate items of an intent; a page shows 10 of them, so that rankers differ in what they show, not only in order.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

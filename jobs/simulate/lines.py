@@ -1,8 +1,9 @@
-"""A day as UBI 1.3.0 documents: query rows with their listed hits, clicks, and explicit impression events of some traffic.
+"""A day as UBI 1.3.0 documents: query rows with their listed hits, clicks, and explicit impression events of some
+traffic.
 
-Documents are built as text, column by column, since a day may hold a million of them. A frame of lines has columns line,
-kind (what it is), arrived (ms since 1970: when it reached the log store), forms (unusual but valid shape, or null) and
-late (it arrives on a later day).
+Documents are built as text, column by column, since a day may hold a million of them. A frame of lines has columns
+line, kind (what it is), arrived (ms since 1970: when it reached the log store), forms (unusual but valid shape, or
+null) and late (it arrives on a later day).
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,9 @@ _LATEST_OFFSET = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Actions:
-    """Clicks and explicit impressions of a day, one row each: page (index into the day), place (0-based), when and arrival."""
+    """Clicks and explicit impressions of a day, one row each: page (index into the day), place (0-based), when and
+    arrival.
+    """
 
     page: np.ndarray
     place: np.ndarray
@@ -44,7 +47,7 @@ class Actions:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A day with what its clients add: which pages report what they display, and the actions on them (ms of the day)."""
+    """A day with what its clients add: pages that report what they display, and actions (ms of the day)."""
 
     day: Day
     explicit: np.ndarray
@@ -188,7 +191,9 @@ def event_ids(day: Day, n: int, *, mark: str) -> pl.Series:
 
 
 def id_texts(world: World, corpus: str, *, bare: bool) -> pl.Series:
-    """Item ids as JSON: quoted, or (where they are numbers and `bare`) as JSON numbers, as careless clients send them."""
+    """Item ids as JSON: quoted, or (where they are numbers and `bare`) as JSON numbers, as careless clients send
+    them.
+    """
     ids = world.corpora[corpus].items["item_id"].to_list()
     return pl.Series("object", [i if bare and i.isdigit() else f'"{i}"' for i in ids], dtype=pl.String)
 
@@ -198,13 +203,17 @@ def _objects(world: World, day: Day, actions: Actions, rng: np.random.Generator)
     numbers = rng.random(len(items)) < 0.5
     quoted = id_texts(world, day.corpus, bare=False).gather(items)
     bare = id_texts(world, day.corpus, bare=True).gather(items)
-    return pl.DataFrame([quoted.alias("q"), bare.alias("b")]).select(
-        pl.when(pl.Series(numbers)).then("b").otherwise("q").alias("object")
-    ).to_series()
+    return (
+        pl.DataFrame([quoted.alias("q"), bare.alias("b")])
+        .select(pl.when(pl.Series(numbers)).then("b").otherwise("q").alias("object"))
+        .to_series()
+    )
 
 
 def _hits(world: World, day: Day, explicit: np.ndarray) -> pl.Series:
-    """The listed ids of each page as the inside of a JSON list: the whole list where displays are reported, else the page."""
+    """The listed ids of each page as the inside of a JSON list: the whole list where displays are reported, else the
+    page.
+    """
     ids = id_texts(world, day.corpus, bare=False)
     shown = [ids.gather(day.listed[:, k]).alias(f"h{k}") for k in range(day.listed.shape[1])]
     hits = day.items.shape[1]
@@ -223,7 +232,9 @@ def _typed(world: World, day: Day, rng: np.random.Generator) -> tuple[pl.Series,
     gathered = [form.gather(day.query).alias(f"f{n}") for n, form in enumerate(forms)]
     frame = pl.DataFrame(gathered).with_columns(pl.Series("chosen", chosen), pl.Series("personal", personal))
     address = pl.concat_str(pl.col("f0").str.head(-1), pl.lit(' for sam.reader@example.org"'))
-    typed = pl.when("personal").then(address).when(pl.col("chosen") == 1).then("f1").when(pl.col("chosen") == 2).then("f2")
+    typed = (
+        pl.when("personal").then(address).when(pl.col("chosen") == 1).then("f1").when(pl.col("chosen") == 2).then("f2")
+    )
     return frame.select(typed.otherwise("f0").alias("typed")).to_series(), personal
 
 

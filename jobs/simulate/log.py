@@ -1,7 +1,7 @@
 """What happens on the simulated service in one day: pages drawn, looked at and clicked by the position-based model.
 
-Everything is arrays; a day of millions of impressions takes a second. A day depends on the seed, the corpus and its date
-alone, so days can be drawn in any order.
+Everything is arrays; a day of millions of impressions takes a second. A day depends on the seed, the corpus and its
+date alone, so days can be drawn in any order.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ _MILLIS = 86_400_000
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """One corpus and event day. By page [n]: query, ranker, randomised, user, segment, shown (ms of the day), arrived (ms
-    after midnight of the event day). By page and rank [n, hits]: items (indices) and clicked. `listed` [n, POOL]: the
-    whole list that the ranker made, of which the page shows the head.
+    """One corpus and event day. By page [n]: query, ranker, randomised, user, segment, shown (ms of the day), arrived
+    (ms after midnight of the event day). By page and rank [n, hits]: items (indices) and clicked. `listed` [n, POOL]:
+    the whole list that the ranker made, of which the page shows the head.
     """
 
     corpus: str

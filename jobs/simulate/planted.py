@@ -1,4 +1,6 @@
-"""Pages of the simulated service outside its log: those that people graded, and those of an A/B test. With their truth."""
+"""Pages of the simulated service outside its log: those that people graded, and those of an A/B test. With their
+truth.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +25,9 @@ SYSTEMS = {"a": (0.35, 0.4, 0.25), "b": (0.85, 0.15, 0.05)}
 """Weights of relevance, look and fame: a is the text and fame ranker in use, b has learnt from behaviour."""
 
 SYSTEM_NOISE = 0.25
-"""Noise of a system's score of an item, the same on all its pages: on a good third of the queries the better system loses."""
+"""Noise of a system's score of an item, the same on all its pages: on a good third of the queries the better system
+loses.
+"""
 
 INSTANCE_NOISE = 0.05
 INSTANCES = 3
@@ -86,7 +90,9 @@ def rater_labels(world: World, pages: Pages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_launch(world: World, *, corpus: str, queries: int) -> Launch:
-    """The A/B test of one corpus on its `queries` most frequent queries, with outcomes as noisy as their traffic makes them."""
+    """The A/B test of one corpus on its `queries` most frequent queries, with outcomes as noisy as their traffic
+    makes them.
+    """
     part, rng = world.corpora[corpus], _rng(world, corpus, 9)
     query = np.sort(np.argsort(-part.weights, kind="stable")[:queries])
     pages = {}
@@ -102,7 +108,9 @@ def make_launch(world: World, *, corpus: str, queries: int) -> Launch:
     return Launch(corpus=corpus, query=query, pages=pages, planted=planted, measured=measured, views=views)
 
 
-def page_rows(world: World, pages: Pages, *, set_: str, prefix: str, system: str | None, instance: int) -> list[dict[str, Any]]:
+def page_rows(
+    world: World, pages: Pages, *, set_: str, prefix: str, system: str | None, instance: int
+) -> list[dict[str, Any]]:
     """Lines of pages.jsonl."""
     part = world.corpora[pages.corpus]
     texts = part.queries.select("locale", "query", "query_key")[pages.query].iter_rows()
@@ -120,7 +128,9 @@ def item_rows(part: CorpusWorld, items: list[int]) -> list[dict[str, Any]]:
     """A page's items as in pages.jsonl."""
     shown = part.items[items]
     rows = zip(shown["item_id"], shown["title"], shown["type"], strict=True)
-    return [{"item_id": i, "rank": n, "title": title, "type": type_} for n, (i, title, type_) in enumerate(rows, start=1)]
+    return [
+        {"item_id": i, "rank": n, "title": title, "type": type_} for n, (i, title, type_) in enumerate(rows, start=1)
+    ]
 
 
 def _rng(world: World, corpus: str, stream: int) -> np.random.Generator:

@@ -10,7 +10,9 @@ DRAFTS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Ranker:
-    """Weights of planted relevance, look and fame in the score, noise, share of traffic, share of its pages at random."""
+    """Weights of planted relevance, look and fame in the score, noise, share of traffic, share of its pages at
+    random.
+    """
 
     name: str
     share: float
@@ -32,9 +34,7 @@ RANKERS = (
 )
 
 
-def make_orders(
-    relevance: np.ndarray, *, look: np.ndarray, fame: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def make_orders(relevance: np.ndarray, *, look: np.ndarray, fame: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Candidates in each ranker's order: int8 [rankers, DRAFTS, queries, POOL], best first."""
     orders = np.empty((len(RANKERS), DRAFTS, *relevance.shape), dtype=np.int8)
     for r, ranker in enumerate(RANKERS):

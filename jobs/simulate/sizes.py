@@ -14,17 +14,19 @@ WORDINGS = 6
 """Queries that ask for one thing in different words."""
 
 PAGES_PER_QUERY_OF_A_LOG = 45
-"""Of any size made for speed: the mean number of result pages a query, as in a log of 100 million rows with 220,000 queries."""
+"""Of any size made for speed: the mean number of result pages a query, as in a log of 100 million rows with 220,000
+queries.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """Volume and windows of one simulated log.
 
-    impressions: shown items over all days and corpora (approximate by rounding and bots). intents: things asked for, each
-    in `WORDINGS` queries. zipf: exponent of the popularity of intents. users: size of the population; a page's user is
-    drawn from it. bot_pages: pages of one bot visit. clean: neither dirty rows nor bots. The rest
-    goes into hindcast.toml.
+    impressions: shown items over all days and corpora (approximate by rounding and bots). intents: things asked for,
+    each in `WORDINGS` queries. zipf: exponent of the popularity of intents. users: size of the population; a page's
+    user is drawn from it. bot_pages: pages of one bot visit. clean: neither dirty rows nor bots. The rest goes into
+    hindcast.toml.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Size:
     def __post_init__(self) -> None:
         if self.days < 1 or self.impressions < self.days * self.hits:
             raise UsageError(
-                f"{self.impressions} impressions over {self.days} days is less than a page a day: ask for more impressions"
+                f"{self.impressions} impressions over {self.days} days is less than a page a day: ask for more"
             )
 
     @property
@@ -72,9 +74,9 @@ class Size:
 
 
 TINY = Size(
-    name="tiny", days=12, impressions=20_000, intents=16, hits=6, users=4_000, bot_pages=60, bot_every_days=5, labels=24,
-    launch_queries=24, documents=60, evaluation_days=2, gap_days=1, evidence_days=7, min_users=3, page_users=(3, 400),
-    min_item_impressions=2, every_variant=True,
+    name="tiny", days=12, impressions=20_000, intents=16, hits=6, users=4_000, bot_pages=60, bot_every_days=5,
+    labels=24, launch_queries=24, documents=60, evaluation_days=2, gap_days=1, evidence_days=7, min_users=3,
+    page_users=(3, 400), min_item_impressions=2, every_variant=True,
 )  # fmt: skip
 DEMO = Size(name="demo", days=60, impressions=3_000_000, intents=180)
 NAMED = {size.name: size for size in (TINY, DEMO)}

@@ -1,7 +1,7 @@
 """The words of a world: titles, artists, and the several wordings in which people ask for one thing.
 
-Pure Python on `random.Random`, whose streams are the same on every platform. Texts are unique where they must be: titles of
-targets within a corpus and locale, queries likewise.
+Pure Python on `random.Random`, whose streams are the same on every platform. Texts are unique where they must be:
+titles of targets within a corpus and locale, queries likewise.
 """
 
 import random
@@ -76,7 +76,9 @@ def _titles(words: dict, count: int, rng: random.Random) -> list[tuple[str, str,
     heads, tails = words["heads"], words["tails"]
     room = len(heads) * len(tails)
     if count > room * (1 + len(words["suffixes"])):
-        raise UsageError(f"{count} intents of one locale are more than its words give titles: ask for fewer impressions")
+        raise UsageError(
+            f"{count} intents of one locale are more than its words give titles: ask for fewer impressions"
+        )
     order = rng.sample(range(room), room)
     return [_title(order[i % room], i // room, words) for i in range(count)]
 
@@ -137,9 +139,7 @@ def _stable(text: str) -> int:
     return sum((i + 1) * ord(c) for i, c in enumerate(text))
 
 
-def _wordings(
-    intent: Intent, words: dict, corpus: str, locale: str, rng: random.Random, taken: set[str]
-) -> list[str]:
+def _wordings(intent: Intent, words: dict, corpus: str, locale: str, rng: random.Random, taken: set[str]) -> list[str]:
     fields = _fields(intent, words, intent.artist, rng)
     fields["line"] = rng.choice(words[corpus]["lines"]).format_map(fields)
     templates = words[corpus]["wordings"][intent.kind]

@@ -1,7 +1,8 @@
-"""The simulated service: who asks what, what would satisfy them, and which pages its rankers make. Pure and in memory.
+"""The simulated service: who asks what, what would satisfy them, and which pages its rankers make. Pure and in
+memory.
 
-Arrays are by query (rows) and candidate item (columns, `POOL` of them): `pool` holds item indices, `relevance` the planted
-r(query, item) relative to rank 1, `orders` the candidates' places as each ranker lists them.
+Arrays are by query (rows) and candidate item (columns, `POOL` of them): `pool` holds item indices, `relevance` the
+planted r(query, item) relative to rank 1, `orders` the candidates' places as each ranker lists them.
 """
 
 import itertools

@@ -1,4 +1,6 @@
-"""A whole night on a simulated world in memory: the pipeline's own pure functions one after the other, no Spark, no store."""
+"""A whole night on a simulated world in memory: the pipeline's own pure functions one after the other, no Spark, no
+store.
+"""
 
 from dataclasses import dataclass
 
@@ -32,8 +34,9 @@ MIN_ON_EACH_SIDE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """pages: page_id, corpus, set, query_key, query, locale, items (JSON), configuration, system, instance, truth, planted,
-    human_label. cards: rows as in the cards table. items: the judge's item frame. outcomes: query_key, planted b - a.
+    """pages: page_id, corpus, set, query_key, query, locale, items (JSON), configuration, system, instance, truth,
+    planted, human_label. cards: rows as in the cards table. items: the judge's item frame. outcomes: query_key,
+    planted b - a.
     """
 
     pages: pl.DataFrame
@@ -74,11 +77,15 @@ def _corpus_night(world: World, corpus: str, run: Run, embedder: Encoder) -> Nig
         counts.filter(evidence_filter(run)), users.filter(evidence_filter(run)), curve=curve.lookup(max_rank=100),
         min_users=world.size.min_users,
     )  # fmt: skip
-    logs = _logs_pages(world, corpus, counts.filter(evaluation_filter(run)), users.filter(evaluation_filter(run)), curve)
+    logs = _logs_pages(
+        world, corpus, counts.filter(evaluation_filter(run)), users.filter(evaluation_filter(run)), curve
+    )
     launch, outcomes = _launch_pages(world, corpus)
     pages = pl.concat([logs, _human_pages(world, corpus), launch], how="diagonal_relaxed")
     cards = _cards(world, corpus, pages, evidence, embedder)
-    judged = [page_from(row) for row in pages.select("page_id", "query", "items", "set", "corpus").iter_rows(named=True)]
+    judged = [
+        page_from(row) for row in pages.select("page_id", "query", "items", "set", "corpus").iter_rows(named=True)
+    ]
     items = baseline.item_frame(judged, embedder=embedder)
     return Night(pages=pages, cards=cards, items=items, outcomes=outcomes, curves={corpus: curve})
 
@@ -89,9 +96,7 @@ def _curve_frame(curve: Curve) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _logs_pages(
-    world: World, corpus: str, counts: pl.DataFrame, users: pl.DataFrame, curve: Curve
-) -> pl.DataFrame:
+def _logs_pages(world: World, corpus: str, counts: pl.DataFrame, users: pl.DataFrame, curve: Curve) -> pl.DataFrame:
     low, high = world.size.page_users
     issuers = distinct_users(users).filter((pl.col("users_least") >= low) & (pl.col("users") <= high))
     keys = ["query_key", "item_key", "segment", "rank", "composes"]
@@ -105,7 +110,9 @@ def _logs_pages(
     part = world.corpora[corpus]
     titles = part.items.select("item_key", "title")
     composition = Composition(min_item_impressions=MIN_ON_EACH_SIDE)
-    composed = compose_pages(item_relevance(seen.filter("composes"), curve=frame), titles=titles, composition=composition)
+    composed = compose_pages(
+        item_relevance(seen.filter("composes"), curve=frame), titles=titles, composition=composition
+    )
     name = pl.concat_str(pl.lit(f"logs-{corpus}-"), pl.col("query_key").cast(pl.String), pl.lit("-"), "configuration")
     layout = composed.layout.with_columns(page=name)
     truth = page_truth(layout, counts=seen, curve=frame)
@@ -125,8 +132,8 @@ def _described(world: World, corpus: str, layout: pl.DataFrame) -> pl.DataFrame:
     )
     texts = part.queries.select("query_key", "query", "locale", "kind")
     return pages.join(texts, on="query_key", how="left").select(
-        pl.col("page").alias("page_id"), pl.lit(corpus).alias("corpus"), pl.lit("logs").alias("set"), "query_key", "query",
-        "locale", "kind", "configuration", _json("items"), "planted",
+        pl.col("page").alias("page_id"), pl.lit(corpus).alias("corpus"), pl.lit("logs").alias("set"), "query_key",
+        "query", "locale", "kind", "configuration", _json("items"), "planted",
     )  # fmt: skip
 
 
@@ -145,7 +152,9 @@ def _human_pages(world: World, corpus: str) -> pl.DataFrame:
     pages = human_pages(world, corpus=corpus, count=round(world.size.labels * CORPORA[corpus]))
     labels, _ = rater_labels(world, pages)
     rows = page_rows(world, pages, set_="human", prefix="human", system=None, instance=0)
-    frame = _frame(rows).with_columns(pl.Series("planted", pages.relevance), pl.Series("human_label", labels.mean(axis=1)))
+    frame = _frame(rows).with_columns(
+        pl.Series("planted", pages.relevance), pl.Series("human_label", labels.mean(axis=1))
+    )
     return _with_kind(world, corpus, frame)
 
 
@@ -169,9 +178,7 @@ def _with_kind(world: World, corpus: str, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.join(world.corpora[corpus].queries.select("query_key", "kind"), on="query_key", how="left")
 
 
-def _cards(
-    world: World, corpus: str, pages: pl.DataFrame, evidence: pl.DataFrame, embedder: Encoder
-) -> pl.DataFrame:
+def _cards(world: World, corpus: str, pages: pl.DataFrame, evidence: pl.DataFrame, embedder: Encoder) -> pl.DataFrame:
     """Card rows as jobs/cards makes them, from every historical query of each item in the page's own locale."""
     part = world.corpora[corpus]
     texts = part.queries.select("query_key", "query", "locale", n=pl.int_range(pl.len()))
@@ -182,8 +189,10 @@ def _cards(
     shown = exploded.join(part.items.select("item_id", "item_key"), on="item_id", how="left")
     shown = shown.join(texts.select("query_key", page_n="n", page_locale="locale"), on="query_key", how="left")
     history = evidence.join(texts, on="query_key", how="left")
-    found = shown.rename({"query_key": "page_query"}).join(history, on="item_key").filter(
-        pl.col("page_locale") == pl.col("locale")
+    found = (
+        shown.rename({"query_key": "page_query"})
+        .join(history, on="item_key")
+        .filter(pl.col("page_locale") == pl.col("locale"))
     )
     cosine = np.einsum("nd,nd->n", vectors[found["page_n"].to_numpy()], vectors[found["n"].to_numpy()])
     found = found.with_columns(similarity=pl.Series(np.round(cosine.astype(np.float64), 6)))
