@@ -36,7 +36,7 @@ def build_corpus(ctx: Context, corpus: str) -> dict[str, Any]:
     return {**total, "prior": used, "curve_id": specs[0]["curve_id"] if specs else None, **_window(ctx, days, enough)}
 
 
-def _window(ctx: Context, days: list[str], enough: bool) -> dict[str, Any]:  # noqa: FBT001 - one of two states
+def _window(ctx: Context, days: list[str], enough: bool) -> dict[str, Any]:
     least, wanted = ctx.settings.windows.min_evidence_days, ctx.run.evidence.days
     if not enough:
         state = f"no evidence: {len(days)} days of data in {ctx.run.evidence}, at least {least} are needed"

@@ -6,6 +6,7 @@ and rank, and weighed afterwards: so no sum depends on the order in which days w
 """
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,11 @@ def _examined(
 ) -> dict[str, pl.Series]:
     """Examined exposure, its square and the variance that the curve's own error gives it."""
     n = cells["impressions"].to_numpy().astype(float)
-    p = _looked_up(cells, curve, lambda found: found)
+    p = _looked_up(cells, curve, float)
     variance = np.zeros(len(starts))
     size = max((len(v) for v in (errors or {}).values()), default=0)
     for factor in range(size):
-        loading = _looked_up(cells, errors, lambda found, j=factor: found[j])
+        loading = _looked_up(cells, errors or {}, itemgetter(factor), missing=0.0)
         variance += _add(n * loading, starts) ** 2
     sums = {"examined": _add(n * p, starts), "examined_squared": _add(n * p * p, starts), "curve_variance": variance}
     return {name: pl.Series(name, values) for name, values in sums.items()}
@@ -101,7 +102,7 @@ def _examined(
 def _inverse(cells: pl.DataFrame, starts: np.ndarray, *, curve: CurveValues, floor: float) -> dict[str, pl.Series]:
     """Sums of the inverse-weighted estimators, propensities clipped at `floor`."""
     n, c = cells["impressions"].to_numpy().astype(float), cells["clicks"].to_numpy().astype(float)
-    p = np.maximum(_looked_up(cells, curve, lambda found: found), floor)
+    p = np.maximum(_looked_up(cells, curve, float), floor)
     sums = {"inverse_clicks": c / p, "inverse_square_clicks": c / p**2, "inverse_exposure": n / p}
     return {name: pl.Series(name, _add(values, starts)) for name, values in sums.items()}
 
@@ -110,9 +111,12 @@ def _add(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.add.reduceat(values, starts) if len(starts) else values[:0]
 
 
-def _looked_up(cells: pl.DataFrame, lookup: Mapping, value: Callable[[Any], float]) -> np.ndarray:
-    """`value` of the lookup's entry for each cell's segment and rank; entries of (None, rank) serve unknown
-    segments.
+def _looked_up(
+    cells: pl.DataFrame, lookup: Mapping, value: Callable[[Any], float], *, missing: float | None = None
+) -> np.ndarray:
+    """`value` of the lookup's entry for each cell's segment and rank; entries of (None, rank) serve unknown segments.
+
+    A rank without entry is `missing`, or an InputError where there is no such value.
     """
     names = sorted({segment for segment, _ in lookup if segment is not None})
     ranks = cells["rank"].to_numpy()
@@ -121,9 +125,9 @@ def _looked_up(cells: pl.DataFrame, lookup: Mapping, value: Callable[[Any], floa
     for row, name in enumerate([None, *names]):
         for rank in used.tolist():
             found = lookup.get((name, rank), lookup.get((None, rank)))
-            if found is None:
+            if found is None and missing is None:
                 raise InputError(f"the curve has no examination for rank {rank}: give it every rank that was shown")
-            table[row, rank] = value(found)
+            table[row, rank] = missing if found is None else value(found)
     return table[_codes(cells, names), ranks]
 
 

@@ -11,10 +11,11 @@ from jobs.propensity import declared, estimators
 from jobs.propensity.assemble import curve_of, declared_curve
 from jobs.propensity.curve import Curve
 from jobs.propensity.estimators import Estimate, PairCounts
-from jobs.propensity.identify import EM_MIN_IMPRESSIONS, Verdict, judge
+from jobs.propensity.identify import EM_MIN_IMPRESSIONS, WIDE, Verdict, judge, worst_error
 from jobs.propensity.summary import Summary, summarise
 
 ESTIMATORS = ("auto", "randomised", "allpairs", "pbm_em", "declared")
+LOOSER = 2.0  # so many times the error of allpairs is too high a price for ranks made by chance alone
 MIN_QUERIES = 20  # fewer units than that do not show their own spread: pairs are resampled instead
 
 
@@ -66,6 +67,8 @@ def fit_summary(
     summary = summary.trimmed()
     for estimate in _candidates(summary, pairs, options):
         verdict = judge(estimate, summary)
+        if options.estimator == "auto" and estimate.estimator == "randomised" and verdict.identified:
+            verdict = _against_all_traffic(verdict, estimate, summary, options)
         considered.append(_entry(estimate, verdict))
         if verdict.identified:
             curve = curve_of(
@@ -90,6 +93,16 @@ def _candidates(summary: Summary, pairs: Callable[[], PairCounts], options: Opti
         yield estimators.all_pairs(summary, variation="changes", adjacent=options.adjacent)
     if wanted in ("auto", "pbm_em"):
         yield _em(summary, pairs, options)
+
+
+def _against_all_traffic(verdict: Verdict, estimate: Estimate, summary: Summary, options: Options) -> Verdict:
+    """Randomised traffic is preferred, unless all traffic identifies the curve with errors less than half as large."""
+    other = estimators.all_pairs(summary, variation="rankers", adjacent=options.adjacent)
+    own, others = worst_error(estimate, summary), worst_error(other, summary)
+    if own <= WIDE or not judge(other, summary).identified or own <= LOOSER * others:
+        return verdict
+    reason = f"identified, but its errors (up to {own:.0%}) are more than twice those of allpairs (up to {others:.0%})"
+    return replace(verdict, identified=False, reason=reason)
 
 
 def _em(summary: Summary, pairs: Callable[[], PairCounts], options: Options) -> Estimate:

@@ -39,6 +39,13 @@ def judge(estimate: Estimate, summary: Summary) -> Verdict:
     return Verdict(identified=True, reason=f"{_how(estimate)}: {what}", warnings=warnings)
 
 
+def worst_error(estimate: Estimate, summary: Summary) -> float:
+    """Largest standard error of log p over the needed ranks; infinite where one is undefined."""
+    covariance, _ = log_errors(estimate.replicates)
+    errors = np.sqrt(np.diag(covariance))[: needed_ranks(summary)] * estimate.scale
+    return float(np.nan_to_num(errors, nan=np.inf).max())
+
+
 def needed_ranks(summary: Summary) -> int:
     """Smallest K such that ranks 1..K hold 95% of the impressions within the curve's ranks (at least 2)."""
     shown = summary["impressions"][:-1]

@@ -36,6 +36,11 @@ def run(ctx: Context) -> dict[str, Any]:
 TASKS = {"fit": run}
 
 
+@app.callback()
+def _steps() -> None:
+    """Examination probability by rank."""
+
+
 @cli.command(
     app, "fit", example="hindcast propensity fit --impressions log.csv --columns query=q,item=doc,rank=pos,click=c"
 )
