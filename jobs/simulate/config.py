@@ -74,8 +74,8 @@ corpus = "{name}"
 path = "parquet/{name}/{{day}}/*.parquet"
 format = "parquet"
 columns = {{ page = "search_id", query = "query", item = "item_id", rank = "rank", click = "clicked", \
-time = "shown_at", arrived = "arrived_at", locale = "locale", ranker = "ranker", randomised = "randomised", user = "user_id", \
-session = "session_id"{segment} }}
+time = "shown_at", arrived = "arrived_at", locale = "locale", ranker = "ranker", randomised = "randomised", \
+user = "user_id", session = "session_id"{segment} }}
 lateness_days = 3
 """
 

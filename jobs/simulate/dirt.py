@@ -71,7 +71,8 @@ def bot_visit(world: World, drawn: Day) -> Day | None:
     return Day(
         corpus=drawn.corpus, day=drawn.day, first_page=drawn.pages, query=query, ranker=ranker,
         randomised=np.zeros(n, dtype=bool), user=np.full(n, size.users + 1), segment=np.zeros(n, dtype=np.int8),
-        shown=shown, arrived=shown + 500, listed=listed, items=listed[:, : size.hits], clicked=np.zeros((n, size.hits), dtype=bool),
+        shown=shown, arrived=shown + 500, listed=listed, items=listed[:, : size.hits],
+        clicked=np.zeros((n, size.hits), dtype=bool),
     )  # fmt: skip
 
 
