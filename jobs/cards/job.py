@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import typer
 
+from jobs.cards import audit
 from jobs.cards.share import build_share
 from jobs.cards.thresholds import Thresholds, thresholds
 from jobs.core import cli
@@ -41,12 +42,7 @@ def run(ctx: Context) -> dict[str, Any]:
     page_items = items_of(ctx.read("pages", run=ctx.run.key))
     evidence = ctx.store.files("evidence", version=ctx.table_version("evidence"), where={"run": ctx.run.key})
     embedder = embedder_for(ctx.settings, say=ctx.progress.say)
-    limits = thresholds(
-        ctx.store,
-        model=embedder.name,
-        revision=embedder.revision,
-        declared=ctx.settings.evidence.near_duplicate_cosine,
-    )
+    limits = thresholds(ctx.store, model=embedder.name, revision=embedder.revision, settings=ctx.settings.evidence)
     specs = _specs(ctx, page_items, evidence, embedder, limits)
     results = run_tasks(ctx.spark, build_share, specs, label="cards: closest historical queries")
     sets = page_items["set"].unique().sort().to_list()
@@ -147,7 +143,7 @@ def _added(counts: list[dict[str, int]]) -> dict[str, int]:
     return {name: sum(one.get(name, 0) for one in counts) for name in names}
 
 
-TASKS = {"build": run}
+TASKS = {"build": run, "audit": audit.run}
 
 
 @cli.command(app, "build", example="hindcast cards build --config hindcast.toml --day 2026-11-20")
@@ -161,3 +157,16 @@ def build(
     """Build the cards of a run's pages from its evidence."""
     with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
         cli.finish(run(ctx), as_json=json_)
+
+
+@cli.command(app, "audit", example="hindcast cards audit --config hindcast.toml --day 2026-11-20")
+def audit_command(
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run_key: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Search a run's cards for leaks, from the daily tables up; exit code 1 if one is found."""
+    with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
+        cli.finish(audit.run(ctx), as_json=json_)

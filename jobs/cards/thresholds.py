@@ -1,15 +1,24 @@
-"""Near-duplicate thresholds: one per embedding model and locale where calibrated, else that of the settings."""
+"""Near-duplicate thresholds: a cosine belongs to one embedding model, and to a locale where it was calibrated for one.
+
+Order: the store's own calibration of the locale, then of all locales; a value that hindcast.toml states; the
+calibration shipped for the model; the default of the settings.
+"""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.core.embedding_models import find_model
+from jobs.core.embedding_models import PACKAGED, find_model
+from jobs.core.settings import Evidence
 from jobs.core.tables import Store
 
 PATH = "calibration/near_duplicates.json"
 """Calibrations of a store: {model: {revision, locales: {locale: result}}}; locale "" stands for all."""
+
+SHIPPED = {PACKAGED: 0.84}
+"""Measured by `hindcast cards calibrate-threshold` on the pairs of tests/golden/cards (jobs/DECISIONS.md): at .9 this
+model lets most rewordings pass, "basketball warmup playlist" for "basketball warmup music" among them."""
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
 _LANGUAGE = re.compile(r"^language:[ \t]*(?P<one>\S.*)?\n?(?P<many>(?:[ \t]*-[ \t]*\S+\n?)*)", re.MULTILINE)
@@ -19,13 +28,14 @@ _LANGUAGE = re.compile(r"^language:[ \t]*(?P<one>\S.*)?\n?(?P<many>(?:[ \t]*-[ \
 class Thresholds:
     """Cosines above which a historical query counts as the page's own query in other words.
 
-    declared: of the settings, used where `calibrated` (locale to cosine) has none. languages: what the model's card
-    names, None where it names none.
+    declared: used where `calibrated` (locale to cosine; "" for all) has none. source: where `declared` comes from.
+    languages: what the model's card names, None where it names none.
     """
 
     model: str
     revision: str
     declared: float
+    source: str
     calibrated: dict[str, float]
     languages: frozenset[str] | None
 
@@ -47,19 +57,25 @@ class Thresholds:
             "embedding_model": self.model,
             "embedding_revision": self.revision,
             "near_duplicate_cosine": used,
-            "calibrated": sorted(set(locales) & self.calibrated.keys()),
+            "near_duplicate_source": {locale: self._source(locale) for locale in locales},
             "locales_unknown_to_model": self.unknown(locales),
         }
 
+    def _source(self, locale: str) -> str:
+        return "calibrated" if locale in self.calibrated or "" in self.calibrated else self.source
 
-def thresholds(store: Store | None, *, model: str, revision: str, declared: float) -> Thresholds:
-    """Thresholds for a model: calibrations that the store keeps for this very revision, and the declared value."""
+
+def thresholds(store: Store | None, *, model: str, revision: str, settings: Evidence) -> Thresholds:
+    """Thresholds for a model: calibrations that the store keeps for this very revision, then as the module says."""
     kept = store.read_json(PATH).get(model, {}) if store is not None and store.exists(PATH) else {}
     locales = kept.get("locales", {}) if kept.get("revision") == revision else {}
+    stated = "near_duplicate_cosine" in settings.model_fields_set
+    shipped = model in SHIPPED and not stated
     return Thresholds(
         model=model,
         revision=revision,
-        declared=declared,
+        declared=SHIPPED[model] if shipped else settings.near_duplicate_cosine,
+        source="shipped" if shipped else "settings",
         calibrated={locale: result["threshold"] for locale, result in locales.items()},
         languages=model_languages(model),
     )
