@@ -49,6 +49,24 @@ class ReportData:
     problems: tuple[str, ...] = ()
 
 
+RUN_HEAD: dict[str, Any] = {
+    "run": None,
+    "launch_id": None,
+    "source": "store",
+    "as_of": None,
+    "cut": None,
+    "windows": None,
+    "judge": None,
+    "model": None,
+    "models": [],
+    "simulated": False,
+    "config_sha256": None,
+    "versions": {},
+    "tables": {},
+}
+"""Keys that the head of every report has, whatever it was made from."""
+
+
 def known(value: float | None) -> float | None:
     """A finite float, or None: JSON knows no NaN."""
     return None if value is None or value != value or value in (float("inf"), float("-inf")) else float(value)

@@ -9,7 +9,7 @@ import polars as pl
 
 from jobs.core.errors import InputError
 from jobs.core.keys import key_from_hex, key_of
-from jobs.reports.data import ReportData
+from jobs.reports.data import RUN_HEAD, ReportData
 from schemas.cards import CARDS
 from schemas.judgments import JUDGMENTS
 from schemas.pages import PAGES
@@ -37,7 +37,7 @@ def from_files(
     results = outcome_frame(list(read_rows(outcomes)), outcomes) if outcomes else None
     models = sorted(set(judged["model"].unique().to_list()) - {"none"})
     return ReportData(
-        run={"run": None, "source": "files", "judge": ", ".join(models) or None, "models": models, "simulated": False},
+        run={**RUN_HEAD, "source": "files", "judge": ", ".join(models) or None, "models": models},
         pages=table,
         judgments=judged,
         cards=_card_frame(list(read_rows(cards)) if cards else []),

@@ -1,0 +1,147 @@
+"""report.json and explorer.json to index.html: auto-escaped templates, one style, one script, nothing loaded from elsewhere."""
+
+import base64
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from jobs.reports import figures
+from jobs.reports.svg import inline_svg
+from jobs.reports.verdict import short
+
+TEMPLATES = Path(__file__).parent / "templates"
+STATISTIC_NAMES = {
+    "spearman": "Spearman",
+    "kendall_b": "Kendall tau-b",
+    "kendall_c": "Kendall tau-c",
+    "pairwise_accuracy": "pairwise accuracy",
+}
+
+
+def render(report: dict[str, Any], explorer: dict[str, Any]) -> str:
+    """The whole page. Texts of logs and judges reach it only through auto-escaping or inside the packed data block."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(short=short, percent=percent, span=span, count=count)
+    style, script = ((TEMPLATES / n).read_text("utf-8") for n in ("report.css", "explorer.js"))
+    return environment.get_template("report.html.j2").render(
+        r=report,
+        plots=plots(report),
+        badges=badges(report),
+        statistics=STATISTIC_NAMES,
+        csp=policy(style, script),
+        style=Markup(style),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        explorer=Markup(packed(explorer)),  # noqa: S704 - base64 inside JSON
+        n_pages=len(explorer["pages"]),
+    )
+
+
+def plots(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Name of a figure -> {title, svg}; matplotlib escapes all text that it writes."""
+    found = {}
+    for d in figures.drawings(report):
+        svg = inline_svg(d.figure, name=d.name, title=d.title, description=d.description)
+        found[d.name] = {"title": d.title, "svg": Markup(svg)}  # noqa: S704 - parsed and written as XML by clean_svg
+    return found
+
+
+def policy(style: str, script: str) -> str:
+    """The content-security policy: this very style and script by hash, nothing else, nothing loaded or sent."""
+    style_hash, script_hash = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)
+    )
+    return (
+        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def packed(explorer: dict[str, Any]) -> str:
+    """Explorer data as a JSON object that holds gzip in base64: small, and no character of it can end the block."""
+    raw = json.dumps(explorer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+    body = base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
+    return json.dumps({"encoding": "gzip+base64", "bytes": len(raw), "data": body})
+
+
+def percent(value: float | None) -> str:
+    """A share as per cent with three significant digits at most; a dash for None."""
+    if value is None:
+        return "–"
+    scaled = 100 * value
+    return f"{scaled:.0f}%" if abs(scaled) >= 99.95 or scaled == 0 else f"{scaled:.1f}%" if scaled >= 0.1 else "<.1%"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval, or a dash."""
+    return "–" if low is None or high is None else f"{short(low)} to {short(high)}"
+
+
+def count(value: float | None) -> str:
+    """A whole number with thousands separated, or a dash."""
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def badges(report: dict[str, Any]) -> list[dict[str, str]]:
+    """What a reader must know before believing anything: text, tone (plain, good, warn) and the explanation."""
+    run, leak = report["run"], report["leakage"]
+    found = []
+    if run.get("simulated"):
+        found.append(_badge("simulated log", "warn", "All impressions come from a simulation with planted truth. "
+                            "Figures show that the method works on it, not how any real service behaves."))  # fmt: skip
+    judge = run.get("judge") or "no judge"
+    offline = judge == "offline-baseline"
+    text = f"judge: {judge}" + (", not an LLM" if offline else f" {run.get('model') or ''}".rstrip())
+    why = "A fixed formula over embeddings and card values. It is not an LLM and says nothing about one." if offline else \
+        "The model that graded the pages; its prompts and parameters are named by hash in the manifest."
+    found.append(_badge(text, "warn" if offline else "plain", why))
+    found.append(_leakage_badge(leak))
+    found += [_curve_badge(c) for c in report["propensity"]]
+    found.append(_unscored_badge(report))
+    failed = report["gates"]["failed"]
+    told = "; ".join(failed) or "Every configured limit is met; a limit whose figure does not exist is skipped."
+    found.append(_badge(f"{len(failed)} gate{'s' if len(failed) > 1 else ''} failed" if failed else "gates passed",
+                        "warn" if failed else "good", told))  # fmt: skip
+    if leak.get("arrival_guarded") is False:
+        found.append(_badge("arrival unguarded", "warn", "A source carries no arrival time, so rows that arrived late "
+                            "cannot be told from rows known at the time."))  # fmt: skip
+    return [*found, *(_badge("note", "warn", p) for p in run.get("problems", []))]
+
+
+def _badge(text: str, tone: str, why: str) -> dict[str, str]:
+    return {"text": text, "tone": tone, "why": why}
+
+
+def _leakage_badge(leak: dict[str, Any]) -> dict[str, str]:
+    if leak["checked"] is None:
+        return _badge("leakage not audited", "plain", leak["reason"])
+    clean = leak["violations"] == 0
+    why = "An independent audit re-derives from the tables that no card row breaks the rules on time, arrival, " \
+          "near-duplicates, exact matches, shared impressions, sensitive queries and minimum users."
+    return _badge(f"leakage: {leak['violations']:,} of {leak['checked']:,} checked", "good" if clean else "warn", why)
+
+
+def _curve_badge(c: dict[str, Any]) -> dict[str, str]:
+    name = c["corpus"] if c["segment"] is None else f"{c['corpus']} {c['segment']}"
+    text = f"{name}: curve {'identified' if c['identified'] else 'not identified'}"
+    return _badge(text, "good" if c["identified"] else "warn", f"{c['estimator']}: {c['reason']}")
+
+
+def _unscored_badge(report: dict[str, Any]) -> dict[str, str]:
+    share = report["gates"]["max_unscored"]["value"]
+    lost = {**report["logs"]["unscored"]}
+    for reason, n in report["human"]["unscored"].items():
+        lost[reason] = lost.get(reason, 0) + n
+    told = ", ".join(f"{reason}: {n:,}" for reason, n in lost.items()) or "Every page has a label under every variant."
+    return _badge(f"unscored {percent(share)}", "warn" if share and share > 0.02 else "good", told)
