@@ -158,9 +158,9 @@ FLOW: tuple[FlowTask, ...] = (
 )
 
 
-def flow(use: Use) -> list[FlowTask]:
-    """The tasks of one use in order, with `after` cut to tasks that belong to it."""
-    chosen = [t for t in FLOW if use in t.uses]
+def flow(*uses: Use) -> list[FlowTask]:
+    """The tasks of one use (or of several) in order, with `after` cut to tasks that belong to it."""
+    chosen = [t for t in FLOW if set(uses) & set(t.uses)]
     there = {qualified(t) for t in chosen}
     return [_kept(t, there) for t in chosen]
 

@@ -7,8 +7,8 @@ from preconditions import Missing, check_python
 try:
     check_python()
 except Missing as missing:
-    sys.exit("setup: %s" % missing)
+    sys.exit(f"setup: {missing}")
 
-from prepare import main  # noqa: E402 - needs the Python that was just checked
+from prepare import main
 
 sys.exit(main())

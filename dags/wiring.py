@@ -1,0 +1,52 @@
+"""The flow of schemas/flow.py as Airflow tasks: one group a step, one task a command, mapped where the flow says so."""
+
+from airflow.sdk import BaseOperator, TaskGroup
+
+from dags.common import CONFIG, ENDPOINT_POOL, JobsOperator, spark_step
+from schemas.flow import FlowTask, Use, flow, qualified
+
+NO_RETRY = {"impressions.check", "cards.audit", "publish.publish"}  # verdicts: the same again when asked again
+SKIPS_BEFORE = {"judging.commit", "reports.build"}  # a skipped mapping (nothing to judge) or branch is no failure
+
+
+def wire(*uses: Use, which: list[str], corpora=None) -> dict[str, BaseOperator]:
+    """All tasks of these uses, grouped by their step's word and chained as the flow declares; by 'step.task'.
+
+    `which` are the options that name the run; `corpora` is the task that lists the corpora to map over.
+    """
+    made: dict[str, BaseOperator] = {}
+    groups: dict[str, TaskGroup] = {}
+    for task in flow(*uses):
+        if task.group not in groups:
+            groups[task.group] = TaskGroup(task.group)
+        with groups[task.group]:
+            made[qualified(task)] = _operator(task, [*task.command, f"--config={CONFIG}", *which], made, corpora)
+        for before in task.after:
+            made[before] >> made[qualified(task)]
+    made["judging.plan"] >> made["judging.commit"]  # so that zero shards commit, and a skipped plan skips the commit
+    return made
+
+
+def _operator(task: FlowTask, arguments: list[str], made: dict, corpora) -> BaseOperator:
+    options: dict = {"task_id": task.name, "doc_md": task.meaning}
+    if qualified(task) in SKIPS_BEFORE:
+        options["trigger_rule"] = "none_failed_min_one_success"
+    if qualified(task) in NO_RETRY:
+        options["retries"] = 0
+    if task.engine == "spark":
+        return spark_step(arguments=arguments, **options)
+    if task.mapped:
+        partial = JobsOperator.partial(pool=ENDPOINT_POOL, map_index_template="{{ task.shows }}", **options)
+        return partial.expand_kwargs(_instances(task, arguments, made, corpora))
+    return JobsOperator(arguments=arguments, result="shards" if task.name == "plan" else "", **options)
+
+
+def _instances(task: FlowTask, arguments: list[str], made: dict, corpora):
+    if task.mapped == "corpus":
+        return corpora.map(lambda corpus: {"arguments": [*arguments, f"--corpus={corpus}"], "shows": corpus})
+    shards = made["judging.plan"].output
+    return shards.map(lambda shard: {"arguments": [*arguments, f"--shard={shard['index']}"], "shows": _shard(shard)})
+
+
+def _shard(shard: dict) -> str:
+    return " ".join(str(shard[key]) for key in ("set", "corpus", "variant", "part") if shard.get(key) is not None)

@@ -1,0 +1,159 @@
+"""`make demo`: simulate a log, run the night, an A/B forecast and its outcome through Airflow, say what came out."""
+
+import argparse
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import airflow_here
+
+ROOT = airflow_here.ROOT
+OUT = ROOT / "out" / "demo"
+HINDCAST = ROOT / ".venv" / "bin" / "hindcast"
+TASK = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
+EVERY_S = 5.0
+LOCAL_PAGES = 100  # a small model on two cores grades one in seconds
+
+
+class Failed(Exception):
+    """A step of the demo failed; the message says where to read on."""
+
+
+def simulate() -> dict:
+    """Write the simulated log into out/demo; returns the command's summary."""
+    command = [str(HINDCAST), "simulate", "--size", "demo", "--out", str(OUT), "--seed", "0", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Failed("hindcast simulate failed: see above")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_dag(name: str, day: str, *, conf: dict, title: str, variables: dict[str, str]) -> None:
+    """`airflow dags test`, with a line for every task and a sign of life in long ones; all its output goes to a file."""
+    print(f"\n{title}", flush=True)
+    log = OUT / f"{title.split(':')[0].replace(' ', '-')}.log"
+    command = [str(airflow_here.AIRFLOW), "dags", "test", name, day, "-c", json.dumps(conf)]
+    with log.open("w") as copy:
+        process = subprocess.Popen(command, env=variables, text=True, errors="replace", start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        fault = _follow(process, copy)
+    if fault or process.returncode:
+        raise Failed(f"{title}: {fault or 'the DAG run failed'}; read {log.relative_to(ROOT)}")
+
+
+def _follow(process: subprocess.Popen, copy) -> str:
+    """Print tasks as they start, go on and end; returns what went wrong, or an empty text."""
+    lines: queue.Queue = queue.Queue()
+    threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+    running, begun, said, fault = "", time.monotonic(), time.monotonic(), ""
+    while True:
+        line = _next(lines)
+        if line is None:
+            break
+        copy.write(line)
+        found = TASK.search(line)
+        if found and found[1] == "starting":
+            running, begun = found[2] + ("" if found[3] == "-1" else f" [{found[3]}]"), time.monotonic()
+        elif found and running:
+            print(f"  {running:<26} {time.monotonic() - begun:5.1f} s", flush=True)
+            running = ""
+        elif "UP_FOR_RETRY" in line or "state=up_for_retry" in line:
+            fault = f"{running or 'a task'} failed"
+            _end(process)
+        if running and time.monotonic() - said > EVERY_S:
+            said = time.monotonic()
+            print(f"  {running} … {said - begun:.0f} s", flush=True)
+    process.wait()
+    return fault
+
+
+def _read(process: subprocess.Popen, lines: queue.Queue) -> None:
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)
+
+
+def _next(lines: queue.Queue) -> str | None:
+    try:
+        return lines.get(timeout=EVERY_S)
+    except queue.Empty:
+        return ""
+
+
+def _end(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, 15)
+
+
+def headline(report: dict) -> str:
+    """The figures that a first reader wants, from report.json."""
+    lines = ["", "Simulated log. Judge: " + str(report["run"]["judge"])]
+    for part, title in (("logs", "users (Logs)"), ("human", "people (human labels)")):
+        lines.append(f"Agreement with {title}, {report[part]['n_pages']:,} pages, Spearman:")
+        lines += [f"  {name:<16}{_interval(v['all']['spearman'])}" for name, v in report[part]["variants"].items()]
+    lines.append("A/B test, sign agreement with its outcome (half credit for ties):")
+    for name, variant in report["launch"]["variants"].items():
+        lines.append(f"  {name:<16}{_number(variant['half_credit'])}  of {variant['n']} queries")
+    leaks = report["leakage"]
+    lines.append(f"Leakage: {leaks['violations']} violations in {leaks['checked']:,} card rows checked")
+    return "\n".join(lines)
+
+
+def _interval(statistic: dict) -> str:
+    if statistic["value"] is None:
+        return f"-  ({statistic.get('reason')})"
+    return f"{_number(statistic['value'])}  ({_number(statistic['low'])} to {_number(statistic['high'])})"
+
+
+def _number(value) -> str:
+    value = value["value"] if isinstance(value, dict) else value
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _judge(name: str) -> dict[str, str]:
+    if name == "local":
+        return {"HINDCAST_JUDGING__JUDGE": "local", "HINDCAST_JUDGING__MAX_PAGES": str(LOCAL_PAGES)}
+    return {"HINDCAST_JUDGING__JUDGE": name}
+
+
+def demo(judge: str) -> None:
+    """All of it, in order."""
+    begun = time.monotonic()
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    print("simulated log: 60 days of a music search service", flush=True)
+    night = simulate()["last_day"]
+    variables = airflow_here.variables(config=OUT / "hindcast.toml", home=OUT / "airflow") | _judge(judge)
+    print("airflow: its database …", flush=True)
+    airflow_here.prepare(variables)
+    launch = json.loads((OUT / "launch" / "launch.json").read_text())
+    forecast = {key: launch[key] for key in ("launch_id", "start", "pages_a", "pages_b")}
+    outcome = {key: launch[key] for key in ("launch_id", "outcomes")}
+    name = launch["launch_id"]
+    run_dag("nightly", night, conf={"day": night}, title=f"nightly: {night}", variables=variables)
+    run_dag("pre_launch", night, conf=forecast, title=f"forecast: launch {name}", variables=variables)
+    run_dag("pre_launch", launch["start"], conf=outcome, title=f"outcome: launch {name}", variables=variables)
+    print(headline(json.loads((OUT / "report" / "report.json").read_text())))
+    print(f"\nReport: {(OUT / 'report' / 'index.html').relative_to(ROOT)}   ({time.monotonic() - begun:.0f} s)")
+
+
+def main() -> int:
+    """Entry of `make demo`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--judge", default="offline-baseline", choices=("offline-baseline", "local"))
+    try:
+        demo(parser.parse_args().judge)
+    except Failed as failed:
+        print(f"demo: {failed}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
