@@ -114,12 +114,18 @@ def _item_evidence(rows: pl.DataFrame, *, variant: str) -> pl.DataFrame:
 def _row_value(variant: str) -> pl.Expr:
     shown = SHOWN[variant]
     if "relevance" in shown:
-        full = 1.0 if variant == "evidence_only" else constant.FULL_RELEVANCE
-        return (pl.col("relevance") / full).clip(0, 1)
+        if variant == "evidence_only":
+            return pl.col("relevance").clip(0, 1)
+        return _scaled(pl.col("relevance"), low=constant.LOW_RELEVANCE, full=constant.FULL_RELEVANCE)
     if "ctr" in shown:
         return (pl.col("ctr") / constant.FULL_CTR).clip(0, 1)
     full = pl.lit(float(constant.FULL_IMPRESSIONS)).log1p()
     return (pl.col("impressions").cast(pl.Float64).log1p() / full).clip(0, 1)
+
+
+def _scaled(value: pl.Expr, *, low: float, full: float) -> pl.Expr:
+    """0 up to `low`, 1 from `full` on, a straight line between them."""
+    return ((value - low) / (full - low)).clip(0, 1)
 
 
 def _rated_dcg() -> pl.Expr:

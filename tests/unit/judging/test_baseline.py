@@ -38,7 +38,7 @@ def test_plain_follows_the_cosine_and_the_rank():
     low = only([page(titles=("sun", "rain"))], {}, "plain")
     none = only([page(titles=("sun", "sun dance"))], {}, "plain")
     assert high["expected_label"] > low["expected_label"] > none["expected_label"]
-    assert (high["label"], none["label"]) == (0.5, 0.0)
+    assert (high["label"], none["label"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
