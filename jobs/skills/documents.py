@@ -11,7 +11,7 @@ from typing import Any
 from jobs.core.errors import InputError
 from jobs.skills.rows import first, rows
 
-DOCUMENT_ID = ("id", "_id", "doc_id", "document_id", "docno")
+DOCUMENT_ID = ("id", "_id", "doc_id", "document_id", "docno", "item_id")
 DOCUMENT_TEXT = ("text", "content", "contents")
 QUERY_ID = ("id", "_id", "query_id", "q_id", "qid")
 QUERY_TEXT = ("text", "query")
@@ -68,11 +68,10 @@ def read_queries(path: Path, *, subject: str = "") -> list[RetrievalQuery]:
 def _document(where: str, row: dict[str, Any]) -> Document:
     name = _required(first(row, DOCUMENT_ID), where, "id")
     text = _text(first(row, DOCUMENT_TEXT), where, "text")
-    metadata = row.get("metadata")
-    return Document(
-        id=name, text=text, title=_text(row.get("title"), where, "title"),
-        metadata=metadata if isinstance(metadata, dict) else {},
-    )
+    metadata = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
+    if "item_id" in row and not text:  # a catalogue's items are documents too: type and metadata are their text
+        text = " ".join(str(one) for one in (row.get("type"), *metadata.values()) if one)
+    return Document(id=name, text=text, title=_text(row.get("title"), where, "title"), metadata=metadata)
 
 
 def _query(where: str, row: dict[str, Any], subject: str) -> RetrievalQuery:

@@ -25,9 +25,9 @@ def words(text: str) -> list[str]:
 def cluster_terms(groups: Sequence[Sequence[str]], *, top: int = TOP_TERMS) -> list[tuple[str, ...]]:
     """The words that tell each group of texts from the others, best first.
 
-    c-TF-IDF on text frequencies: the share of the group's texts that hold the word, times log(N / texts with it); a
-    word must be `LIFT` times as frequent in the group as over all and stand in at most `COMMON` of the texts, so that
-    no stop list of any language is needed.
+    c-TF-IDF on text frequencies: the share of the group's texts that hold the word, times log(N / texts with it), times
+    the logarithm of how much more frequent it is in the group than over all. A word must be `LIFT` times as frequent
+    there and stand in at most `COMMON` of the texts, so that no stop list of any language is needed.
     A group without such words gives an empty tuple.
     """
     held = [[set(words(text)) for text in group] for group in groups]
@@ -44,7 +44,8 @@ def _best(
     counts: Counter[str], size: int, overall: Mapping[str, int], texts: int, lift: float, top: int
 ) -> tuple[str, ...]:
     def weight(word: str) -> float:
-        return counts[word] / size * float(np.log((texts + 1) / overall[word]))
+        share, usual = counts[word] / size, overall[word] / texts
+        return share * float(np.log((texts + 1) / overall[word]) * np.log1p(share / usual))
 
     # A word of a single text names that text, not the group; in small groups nothing else may be left.
     least = 2 if size >= 4 else 1

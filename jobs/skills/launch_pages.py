@@ -1,0 +1,78 @@
+"""A rewriting change as a launch: pages of the original queries (system a) beside those of the rewritten ones (b).
+
+Both systems' pages carry the original query and its key, so that cards, judges and sign alignment treat them like any
+ranker's. Items are the documents that were retrieved; with a catalogue as documents they are the log's items.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobs.core.embedding import Embedder
+from jobs.core.errors import UsageError
+from jobs.core.keys import key_hex, query_key
+from jobs.core.normalise import normalise_query
+from jobs.skills.bench import Bench, texts_of
+from jobs.skills.collection import Subject
+from jobs.skills.commands import VECTORS, Endpoint, Say, skills_in, write_lines
+from jobs.skills.documents import RetrievalQuery, read_documents, read_queries
+from jobs.skills.evaluation import check_methods
+from jobs.skills.labels import Qrels
+from jobs.skills.methods import METHODS, WITH_LABELS
+from jobs.skills.models import model_from_options
+from jobs.skills.retrieval import Hit, Retriever
+from schemas.names import plain_name
+
+
+def write_pages(
+    documents: Path, queries: Path, *, skills: Path, corpus: str, locale: str, out: Path, method: str, depth: int,
+    endpoint: Endpoint, retriever: str, say: Say,
+) -> dict[str, Any]:
+    """Write pages-a.jsonl and pages-b.jsonl into `out`; queries whose page would be empty are left out of both."""
+    plain_name(corpus, kind="corpus")
+    check_methods([method])
+    if method in WITH_LABELS or method in ("random", "original"):
+        raise UsageError(f"method {method!r} does not rewrite one query at a time: choose skills or generic")
+    subject = Subject(name="", documents=tuple(read_documents(documents)), queries=tuple(read_queries(queries)),
+                      qrels=Qrels({}))
+    encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
+    model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=skills, say=say)
+    bench = Bench(subject, Retriever(subject.documents, encoder), skills_in(skills), encoder=encoder, model=model)
+    rewrites = METHODS[method](bench).rewrites
+    found = {
+        "a": bench.search({one.id: one.text for one in subject.queries}, depth=depth),
+        "b": bench.search(texts_of(rewrites), depth=depth),
+    }
+    for system, hits in found.items():
+        rows = (page(bench, one, hits[one.id], corpus=corpus, locale=locale, system=system) for one in subject.queries)
+        write_lines(out / f"pages-{system}.jsonl", (row for row in rows if row["items"]))
+    same = sum([h.document_id for h in found["a"][q.id]] == [h.document_id for h in found["b"][q.id]]
+               for q in subject.queries)
+    return {
+        "pages_a": str(out / "pages-a.jsonl"), "pages_b": str(out / "pages-b.jsonl"), "queries": len(subject.queries),
+        "same_pages": same, "method": method, "model": bench.name,
+        "fallbacks": sum(one.fallback is not None for one in rewrites.values()),
+    }
+
+
+def page(
+    bench: Bench, query: RetrievalQuery, hits: list[Hit], *, corpus: str, locale: str, system: str
+) -> dict[str, Any]:
+    """One page of formats.md's pages.jsonl."""
+    text = normalise_query(query.text, locale=locale)
+    key = key_hex(query_key(corpus, locale, text))
+    return {
+        "page_id": f"rewriting-{system}-{key}", "set": "launch", "corpus": corpus, "locale": locale, "query_key": key,
+        "query": text, "context": None, "system": system, "instance": 0, "configuration": "shown",
+        "items": [_item(bench, rank, hit) for rank, hit in enumerate(hits, start=1)],
+    }
+
+
+def _item(bench: Bench, rank: int, hit: Hit) -> dict[str, Any]:
+    document = bench.retriever.document(hit.document_id)
+    kind = document.metadata.get("type") or "document"
+    return {
+        "item_id": document.id, "rank": rank, "title": document.title or document.text[:80], "type": str(kind),
+        "metadata": dict(document.metadata),
+    }
