@@ -11,14 +11,14 @@ from jobs.core.errors import UsageError
 from jobs.core.settings import Settings, Source, load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
-from jobs.impressions import quarantine
+from jobs.impressions import items, quality, quarantine
 from jobs.impressions.ingest import Ingestion, Request, ingest, run_id_of
 from jobs.impressions.inputs import InputFile, Ledger, list_files
 from jobs.impressions.salts import salt_of
 
 app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no_args_is_help=True)
 
-TABLES = ("impressions", "rejected_impressions", "queries", "item_keys", "daily_counts", "daily_users")
+TABLES = ("impressions", "rejected_impressions", "items", "queries", "item_keys", "daily_counts", "daily_users")
 
 Text = Annotated[str, typer.Option()]
 
@@ -40,8 +40,9 @@ def ingest_command(
 ) -> None:
     """Read new files of a night, or one file by hand, into the tables. Counts every row."""
     if not source:
-        with context(config=config, day=day, run=run_key) as ctx:
-            finish(run(ctx), as_json=as_json)
+        with context(config=config, day=day, run=run_key) as ctx, ctx.progress.step("impressions.ingest"):
+            summary = run(ctx)
+        finish(summary, as_json=as_json)
         return
     settings = load_settings(config or None, **({"store": store} if store else {}))
     if store:
@@ -55,8 +56,6 @@ def check_command(
     config: ConfigOption = "", day: DayOption = "", run_key: RunOption = "", as_json: JsonOption = False
 ) -> None:
     """Decide on the night's data checks: exit code 1 if one of level fail failed. Needs no JVM."""
-    from jobs.impressions import quality
-
     with context(config=config, day=day, run=run_key) as ctx:
         finish(quality.decide(ctx), as_json=as_json)
 
@@ -66,26 +65,23 @@ def run(ctx: Any) -> dict[str, Any]:
 
     Returns the ingest result (formats.md) with `expectations`; records it in the run's manifest.
     """
-    from jobs.impressions import quality
-
-    with ctx.progress.step("impressions") as told:
-        requests = [_night_request(ctx, s) for s in ctx.settings.sources]
-        _mark_empty(ctx, requests)
-        work = Ingestion(
-            settings=ctx.settings,
-            store=ctx.store,
-            spark=ctx.spark,
-            salt=salt_of(ctx.store, simulated=ctx.settings.report.simulated),
-            run_id=ctx.run.key,
-            run_day=ctx.run.as_of,
-            latest=_end_of(ctx.run.as_of),
-            say=ctx.progress.say,
-        )
-        summary = ingest(requests, work=work)
-        expired = quarantine.expiry(ctx.run.as_of, rejected_days=ctx.settings.privacy.rejected_days)
-        summary["expired"] = quarantine.expire(ctx.store, before=expired)
-        summary["expectations"] = quality.run(ctx, summary)
-        told.update({k: summary[k] for k in ("rows_in", "accepted", "duplicates", "ignored", "impressions", "clicks")})
+    requests = [_night_request(ctx, s) for s in ctx.settings.sources]
+    _mark_empty(ctx, requests)
+    work = Ingestion(
+        settings=ctx.settings,
+        store=ctx.store,
+        spark=ctx.spark,
+        salt=salt_of(ctx.store, simulated=ctx.settings.report.simulated),
+        run_id=ctx.run.key,
+        run_day=ctx.run.as_of,
+        latest=_end_of(ctx.run.as_of),
+        say=ctx.progress.say,
+    )
+    summary = ingest(requests, work=work)
+    expired = quarantine.expiry(ctx.run.as_of, rejected_days=ctx.settings.privacy.rejected_days)
+    summary["expired"] = quarantine.expire(ctx.store, before=expired)
+    summary["items"] = items.run(ctx)
+    summary["expectations"] = quality.run(ctx, summary)
     return ctx.record("impressions", summary, tables=TABLES)
 
 
@@ -168,3 +164,7 @@ def _absolute(path: str) -> str:
 
 def _end_of(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1, microseconds=-1)
+
+
+TASKS = {"ingest": run, "check": quality.decide}
+"""Tasks of the flow (schemas.flow) that this step answers."""
