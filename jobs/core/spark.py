@@ -36,6 +36,14 @@ def delta_jars() -> list[str]:
     return jars
 
 
+_OF_THE_SUBMISSION = ("spark.jars", "spark.driver.memory")
+
+
+def submitted() -> bool:
+    """True in a driver that spark-submit started: master, jars and memory are then those of the submission."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 class SparkProvider:
     """Starts one session on first use and hands it to every step of the process; `stop` ends its JVM."""
 
@@ -76,7 +84,8 @@ class SparkProvider:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("TZ", "UTC")
-        builder = SparkSession.builder.appName("hindcast").master(self._master())
+        builder = SparkSession.builder.appName("hindcast")
+        builder = builder if submitted() else builder.master(self._master())
         for key, value in self._conf().items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
@@ -103,7 +112,9 @@ class SparkProvider:
             "spark.driver.memory": self._settings.driver_memory,
             "spark.task.maxFailures": "4",
         }
-        if self._master().startswith("local"):
+        if submitted():  # the driver's JVM runs already, with the jars, memory and addresses of the submission
+            conf = {key: value for key, value in conf.items() if key not in _OF_THE_SUBMISSION}
+        elif self._master().startswith("local"):
             conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
             conf["spark.driver.extraJavaOptions"] = _LOCAL_JVM.format(home=scratch, log=_LOG)
         if is_object_store(self._store_uri):
