@@ -35,7 +35,7 @@ def simulate() -> dict:
 
 
 def run_dag(name: str, day: str, *, conf: dict, title: str, variables: dict[str, str]) -> None:
-    """`airflow dags test`, with a line for every task and a sign of life in long ones; all its output goes to a file."""
+    """`airflow dags test`, with a line a task and a sign of life in long ones; all of its output goes to a file."""
     print(f"\n{title}", flush=True)
     log = OUT / f"{title.split(':')[0].replace(' ', '-')}.log"
     command = [str(airflow_here.AIRFLOW), "dags", "test", name, day, "-c", json.dumps(conf)]

@@ -23,6 +23,8 @@ def expected() -> dict[str, str]:
 
 def fetch() -> None:
     """Put the verified jars into .jars; Missing if one could not be fetched or has another hash."""
+    if _complete(JARS):
+        return
     with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as folder:
         found = Path(folder)
         if shutil.which("mvn"):
@@ -75,6 +77,11 @@ def _verify(folder: Path) -> None:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found != digest:
             raise Missing(f"{name} has sha256 {found}, not {digest}: it was changed on its way; do not use that source")
+
+
+def _complete(folder: Path) -> bool:
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    return found == expected()
 
 
 def _move(folder: Path) -> None:

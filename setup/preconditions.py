@@ -24,7 +24,7 @@ def check_python(version=None):
     if not PYTHONS[0] <= tuple(version[:2]) <= PYTHONS[1]:
         raise Missing(
             f"Python 3.11, 3.12 or 3.13 is needed, but {sys.executable} is {'.'.join(map(str, version))}: install one"
-            " of them (Debian 12: apt-get install python3 python3-venv) or name it: make setup PYTHON=/path/to/python3.12"
+            " of them (Debian 12: apt-get install python3 python3-venv) or name it: make setup PYTHON=/path/python3.12"
         )
 
 

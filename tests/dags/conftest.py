@@ -1,0 +1,14 @@
+"""Airflow reads its folders from the environment when it is imported, so they are set before any test is collected."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "setup"))
+
+import airflow_here  # noqa: E402
+
+HOME = Path(tempfile.mkdtemp(prefix="airflow-"))
+os.environ |= airflow_here.variables(config=HOME / "hindcast.toml", home=HOME)
