@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from jobs.core.embedding import Encoder
 from jobs.judging import baseline_constants as constant
-from jobs.judging.inputs import CardRow, Page, page_from, qri_count
+from jobs.judging.inputs import CardRow, Item, Page, page_from, qri_count
 from jobs.judging.rows import judgment
 from jobs.judging.views import SHOWN
 from jobs.pages.truth import dcg_weight
@@ -33,7 +34,7 @@ def judge(
     pages: Sequence[Page | Mapping[str, Any]],
     cards: Mapping[str, Sequence[CardRow | Mapping[str, Any]]],
     variant: str,
-    embedder: Encoder,
+    embedder: Encoder | None,
     *,
     item_fields: tuple[str, ...] = (),
 ) -> list[dict[str, Any]]:
@@ -42,7 +43,7 @@ def judge(
     pages: pages of pages.jsonl or `Page`s. cards: page id to its card rows (each with item_id, similarity, impressions,
     ctr, relevance, row, row_unfiltered: the columns of the cards table). Under a grounded variant a page without a row
     gets plain's label, marked `reused_from_plain`. `expected_label` holds the page score in [0, 1]; of `evidence_only`
-    it is the card's value (null without a card) and label and reason are null.
+    it is the card's value (null without a card), label and reason are null, and no embedder is needed.
     """
     pages = [page if isinstance(page, Page) else page_from(page) for page in pages]
     items = item_frame(pages, embedder=embedder, item_fields=item_fields)
@@ -52,16 +53,14 @@ def judge(
     return [_judgment(page, scores[page.page_id], variant=variant, count=counts[page.page_id]) for page in pages]
 
 
-def item_frame(pages: Iterable[Page], *, embedder: Encoder, item_fields: tuple[str, ...] = ()) -> pl.DataFrame:
-    """One row per page and item with the cosine of query and item text (ITEM_SCHEMA)."""
+def item_frame(pages: Iterable[Page], *, embedder: Encoder | None, item_fields: tuple[str, ...] = ()) -> pl.DataFrame:
+    """One row per page and item with the cosine of query and item text (ITEM_SCHEMA; null without an embedder)."""
     flat = [(page, item) for page in pages for item in page.items]
-    queries = embedder.encode([page.query for page, _ in flat])
-    texts = embedder.encode([_text(item, item_fields) for _, item in flat])
     columns = [
         [page.page_id for page, _ in flat],
         [item.item_id for _, item in flat],
         [item.rank for _, item in flat],
-        (queries * texts).sum(axis=1).astype("float64"),
+        _cosines(flat, embedder, item_fields) if embedder else [None] * len(flat),
     ]
     return pl.DataFrame(columns, schema=ITEM_SCHEMA)
 
@@ -136,7 +135,13 @@ def _grade(score: pl.Expr) -> pl.Expr:
     return (score >= constant.GRADE_1_FROM).cast(pl.Int8) + (score >= constant.GRADE_2_FROM).cast(pl.Int8)
 
 
-def _text(item: Any, item_fields: tuple[str, ...]) -> str:
+def _cosines(flat: list[tuple[Page, Item]], embedder: Encoder, item_fields: tuple[str, ...]) -> np.ndarray:
+    queries = embedder.encode([page.query for page, _ in flat])
+    texts = embedder.encode([_text(item, item_fields) for _, item in flat])
+    return (queries * texts).sum(axis=1).astype(np.float64)
+
+
+def _text(item: Item, item_fields: tuple[str, ...]) -> str:
     return " ".join([item.title, *(str(item.metadata[name]) for name in item_fields if item.metadata.get(name))])
 
 

@@ -30,9 +30,10 @@ _AS_JSON = {"headers": {"content-type": "application/json"}}
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSettings:
-    """Where and how hard to ask. `run_deadline_s` counts from the first call, `max_outage_s` from an outage's start."""
+    """Where and how hard to ask. `model` is that of questions which name none; `run_deadline_s` counts from the
+    first call, `max_outage_s` from an outage's start."""
 
-    model: str
+    model: str = ""
     base_url: str = ""
     slots: int = 64
     requests_per_minute: int = 0
@@ -121,9 +122,9 @@ class Endpoint:
     ) -> Answer:
         """Send one chat completion until it is answered.
 
-        body: the request's JSON without the model. tokens: estimate for the pace. `sending` is called before each
-        call goes out, `unbilled` after each that certainly cost nothing. Raises Unanswered (with its reason),
-        Unsupported, PromptTooLong, and EndpointRefused where no call can succeed.
+        body: the request's JSON. tokens: estimate for the pace. `sending` is called before each call goes out,
+        `unbilled` after each that certainly cost nothing. Raises Unanswered (with its reason), Unsupported,
+        PromptTooLong, and EndpointRefused where no call can succeed.
         """
         content = orjson.dumps({"model": self.settings.model, **body})
         question = _Question(content=content, tokens=tokens, sending=sending, unbilled=unbilled)
@@ -186,7 +187,7 @@ class Endpoint:
             wait = min(failure.retry_after_s or 0.0, LONGEST_WAIT_S)
             self._not_before = max(self._not_before, time.monotonic() + wait)
             return _TryAgain(failure, last=False)
-        return _final(failure, question, model=self.settings.model)
+        return _final(failure, question)
 
     def _reached(self) -> None:
         if self._breaker.open:
@@ -221,12 +222,10 @@ def checked_url(base_url: str) -> str:
     return base_url
 
 
-def _final(failure: Failure, question: _Question, *, model: str) -> Exception:
+def _final(failure: Failure, question: _Question) -> Exception:
     match failure.kind:
         case "fatal":
-            return EndpointRefused(
-                f"the endpoint refuses model {model!r} ({failure.message}): check key, model and quota"
-            )
+            return EndpointRefused(f"the endpoint refuses every call ({failure.message}): check key, model and quota")
         case "too_long":
             return PromptTooLong(failure.message)
         case "unsupported":

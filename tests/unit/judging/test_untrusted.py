@@ -60,7 +60,7 @@ def test_attacks_stay_data(name, place):
 
 def test_the_obedient_judge_would_be_moved():
     """The check itself can fail: text put in unquoted moves this judge."""
-    assert obedient_judge(rendered().replace(f'"{HARMLESS}"', ATTACKS["end of the evidence"], 1)) == 2
+    assert obedient_judge(rendered().replace(f'"{HARMLESS}"', "\n" + ATTACKS["end of the evidence"], 1)) == 2
 
 
 def test_at_least_forty_tricks():

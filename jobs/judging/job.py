@@ -1,0 +1,215 @@
+"""`hindcast judging`: grade pages, plain and grounded, with files or on a run of the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.core import cli
+from jobs.core.context import Context
+from jobs.core.errors import UsageError
+from jobs.core.progress import Progress
+from jobs.core.settings import Judging, load_settings
+from jobs.judging.file_mode import FileJob, plan_files, run_files
+from jobs.judging.shards import commit, judge_run, plan, run_shard
+from schemas.judgments import VARIANTS
+
+app = typer.Typer(help="Grade pages, plain and grounded.", no_args_is_help=True)
+
+PagesOption = Annotated[str, typer.Option("--pages", help="Pages to judge (pages.jsonl), instead of a run.")]
+CardsOption = Annotated[str, typer.Option("--cards", help="Their evidence (cards.jsonl).")]
+OutOption = Annotated[str, typer.Option("--out", help="Where the judgments go (judgments.jsonl).")]
+LabelsOption = Annotated[str, typer.Option("--labels", help="Label store of file mode; beside --out if empty.")]
+VariantsOption = Annotated[str, typer.Option("--variants", help="Comma-separated: " + ", ".join(VARIANTS) + ".")]
+JudgeOption = Annotated[str, typer.Option("--judge", help="offline-baseline, openai or local.")]
+UrlOption = Annotated[str, typer.Option("--base-url", help="OpenAI-compatible endpoint; implies --judge openai.")]
+ModelOption = Annotated[str, typer.Option("--model", help="Model, or several with commas; implies --judge openai.")]
+ModelPathOption = Annotated[str, typer.Option("--model-path", help="GGUF file of --judge local.")]
+KindOption = Annotated[str, typer.Option("--kind", help="page: one grade a page; item: one a result.")]
+PromptsOption = Annotated[str, typer.Option("--prompts", help="Folder with your own rubric and templates.")]
+FieldsOption = Annotated[str, typer.Option("--item-fields", help="Comma-separated metadata shown to the judge.")]
+BudgetOption = Annotated[float, typer.Option("--budget-usd", help="Stop before this is spent; -1: the setting.")]
+MaxPagesOption = Annotated[int, typer.Option("--max-pages", help="Judge at most so many pages; -1: the setting.")]
+SamplesOption = Annotated[int, typer.Option("--samples", help="Samples of each model; 0: the setting.")]
+SlotsOption = Annotated[int, typer.Option("--slots", help="Calls at once; 0: the setting.")]
+RetryOption = Annotated[str, typer.Option("--retry", help="unscored: ask again where a reason is stored.")]
+BatchOption = Annotated[bool, typer.Option("--batch", help="Use the endpoint's Batch API.")]
+ShardOption = Annotated[int, typer.Option("--shard", help="One shard of the plan; -1: all, then commit.")]
+BackfillOption = Annotated[bool, typer.Option("--backfill", help="A past night: judged only if the settings say so.")]
+
+
+@cli.command(
+    app,
+    "run",
+    example="hindcast judging run --pages pages.jsonl --cards cards.jsonl --variants plain,qri"
+    " --base-url http://127.0.0.1:8000/v1 --model NAME --out judgments.jsonl",
+)
+def run_command(
+    pages: PagesOption = "",
+    cards: CardsOption = "",
+    out: OutOption = "judgments.jsonl",
+    labels: LabelsOption = "",
+    variants: VariantsOption = "",
+    judge: JudgeOption = "",
+    base_url: UrlOption = "",
+    model: ModelOption = "",
+    model_path: ModelPathOption = "",
+    kind: KindOption = "",
+    prompts: PromptsOption = "",
+    item_fields: FieldsOption = "",
+    budget_usd: BudgetOption = -1,
+    max_pages: MaxPagesOption = -1,
+    samples: SamplesOption = 0,
+    slots: SlotsOption = 0,
+    retry: RetryOption = "",
+    shard: ShardOption = -1,
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Judge a file of pages, or one shard (or all shards) of a run; what was answered before is not asked again."""
+    over = overrides(
+        variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
+        prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples,
+        slots=slots,
+    )  # fmt: skip
+    if pages:
+        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
+        cli.finish(run_files(job, Progress()), as_json=json_)
+        return
+    with cli.context(config=config, day=day, launch=launch, run=run) as ctx:
+        if shard >= 0:
+            _refuse_overrides(over)
+            cli.finish(run_shard(ctx, shard, retry_unscored=_retries(retry)), as_json=json_)
+        else:
+            cli.finish(judge_run(_with(ctx, over), retry_unscored=_retries(retry)), as_json=json_)
+
+
+@cli.command(app, "plan", example="hindcast judging plan --config hindcast.toml --day 2026-11-20 --json")
+def plan_command(
+    pages: PagesOption = "",
+    cards: CardsOption = "",
+    labels: LabelsOption = "",
+    out: OutOption = "judgments.jsonl",
+    variants: VariantsOption = "",
+    judge: JudgeOption = "",
+    base_url: UrlOption = "",
+    model: ModelOption = "",
+    model_path: ModelPathOption = "",
+    kind: KindOption = "",
+    prompts: PromptsOption = "",
+    item_fields: FieldsOption = "",
+    budget_usd: BudgetOption = -1,
+    max_pages: MaxPagesOption = -1,
+    samples: SamplesOption = 0,
+    retry: RetryOption = "",
+    backfill: BackfillOption = False,
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Say what judging would ask, cost and take, without asking; of a run also fix its shards."""
+    over = overrides(
+        variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
+        prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples, slots=0,
+    )  # fmt: skip
+    if pages:
+        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
+        cli.finish(plan_files(job, Progress()), as_json=json_)
+        return
+    with cli.context(config=config, day=day, launch=launch, run=run, backfill=backfill) as ctx:
+        cli.finish(plan(_with(ctx, over)), as_json=json_)
+
+
+@cli.command(app, "commit", example="hindcast judging commit --config hindcast.toml --day 2026-11-20")
+def commit_command(
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Put the rows of all shards into the judgments table, in one go."""
+    with cli.context(config=config, day=day, launch=launch, run=run) as ctx:
+        cli.finish(commit(ctx), as_json=json_)
+
+
+TASKS = {"plan": plan, "run": run_shard, "commit": commit}
+
+
+def file_job(
+    over: dict[str, Any], *, config: str, pages: str, cards: str, out: str, labels: str, retry: str
+) -> FileJob:
+    """What the options of file mode mean; the label store stands beside the output unless named."""
+    settings = load_settings(config or None, judging=over)
+    target = Path(out)
+    return FileJob(
+        settings=settings,
+        pages=Path(pages),
+        cards=Path(cards) if cards else None,
+        out=target,
+        labels=Path(labels) if labels else target.with_name(f"{target.stem}.labels.sqlite3"),
+        retry_unscored=_retries(retry),
+    )
+
+
+def overrides(
+    *,
+    variants: str,
+    judge: str,
+    base_url: str,
+    model: str,
+    model_path: str,
+    kind: str,
+    prompts: str,
+    item_fields: str,
+    budget_usd: float,
+    max_pages: int,
+    samples: int,
+    slots: int,
+) -> dict[str, Any]:
+    """The [judging] settings that options replace; --base-url and --model imply the openai judge."""
+    implied = judge or ("local" if model_path else "openai" if base_url or model else "")
+    found = {
+        "judge": implied,
+        "base_url": base_url,
+        "model": model,
+        "model_path": model_path,
+        "kind": kind,
+        "prompts": prompts,
+        "variants": _names(variants),
+        "item_fields": _names(item_fields),
+        "samples": samples,
+        "slots": slots,
+    }
+    chosen = {name: value for name, value in found.items() if value}
+    chosen |= {"budget_usd": budget_usd} if budget_usd >= 0 else {}
+    return chosen | ({"max_pages": max_pages} if max_pages >= 0 else {})
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _retries(retry: str) -> bool:
+    if retry not in ("", "unscored"):
+        raise UsageError(f"--retry {retry!r} is unknown: only 'unscored' can be asked again")
+    return retry == "unscored"
+
+
+def _with(ctx: Context, over: dict[str, Any]) -> Context:
+    """The context with command-line options laid over its [judging] settings, checked like the file."""
+    judging = Judging.model_validate({**ctx.settings.judging.model_dump(), **over})
+    return replace(ctx, settings=ctx.settings.model_copy(update={"judging": judging}))
+
+
+def _refuse_overrides(over: dict[str, Any]) -> None:
+    if over:
+        raise UsageError(f"a shard is judged as planned: give {', '.join(over)} to `hindcast judging plan`")

@@ -1,0 +1,269 @@
+"""Judging a run of the store: plan, shards that stage their rows and never wait on each other, one commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.core.context import Context
+from jobs.core.embedding import embedder_for
+from jobs.core.errors import NotThereError
+from jobs.core.settings import Judging, Settings
+from jobs.core.storage import is_object_store
+from jobs.judging import baseline
+from jobs.judging.inputs import Page
+from jobs.judging.labels import LabelStore
+from jobs.judging.local import serving
+from jobs.judging.planning import plan_works, seconds_for
+from jobs.judging.runner import Tally
+from jobs.judging.session import Sitting, judge_works
+from jobs.judging.store_pages import (
+    Cards,
+    chosen_pages,
+    run_cards,
+    run_pages,
+    stage_rows,
+    staged_rows,
+    table_row,
+)
+from jobs.judging.tonight import BASELINE_SHARD_PAGES, Shard, cut, variants_of
+from jobs.judging.views import needs_plain, shown_rows
+
+BASELINE = "offline-baseline"
+
+
+def plan(ctx: Context) -> dict[str, Any]:
+    """Fix the run's shards and say what they will ask, cost and take; nothing is sent."""
+    judging, variants = ctx.settings.judging, variants_of(ctx)
+    pages = chosen_pages(ctx, most=judging.max_pages) if variants else []
+    asked = tuple(variant for variant in variants if variant != "evidence_only")
+    counts = Counter(page.corpus for page in pages)
+    size = BASELINE_SHARD_PAGES if judging.judge == BASELINE else judging.shard_pages
+    shards = cut(counts, variants=asked, shard_pages=size, max_shards=judging.max_shards)
+    estimate = _estimate(ctx, pages, asked)
+    ctx.store.documents.delete(f"{ctx.folder}/judging")
+    body = {
+        "judging": judging.model_dump(mode="json"),
+        "variants": list(variants),
+        "only": [page.page_id for page in pages] if judging.max_pages else None,
+        "estimate": estimate,
+        "shards": [shard.as_dict() for shard in shards],
+    }
+    ctx.store.write_json(f"{ctx.folder}/judging/plan.json", body)
+    return {
+        "judge": judging.judge,
+        "pages": len(pages),
+        "variants": list(variants),
+        **estimate,
+        "shards": body["shards"],
+    }
+
+
+def run_shard(ctx: Context, index: int, *, retry_unscored: bool = False) -> dict[str, Any]:
+    """Judge one shard of the plan and stage its rows; returns the shard's summary.
+
+    Pages without evidence are not asked about under a grounded variant: the commit gives them plain's label.
+    """
+    body = _plan(ctx)
+    if not 0 <= index < len(body["shards"]):
+        raise NotThereError(
+            f"shard {index} is not in the plan of {ctx.run.key}, which has {len(body['shards'])} shards"
+        )
+    shard, judging = Shard(**body["shards"][index]), Judging.model_validate(body["judging"])
+    pages = [page for page in run_pages(ctx, corpus=shard.corpus, only=body["only"]) if shard.holds(page.page_id)]
+    cards = run_cards(ctx, pages)
+    reused = {p.page_id for p in pages if needs_plain(shard.variant, _shown(p, cards, shard.variant))}
+    task = _Task(
+        ctx=ctx,
+        judging=judging,
+        shard=shard,
+        pages=[page for page in pages if page.page_id not in reused],
+        cards=cards,
+        budget_usd=judging.budget_usd * shard.pages / max(1, sum(s["pages"] for s in body["shards"])),
+        retry_unscored=retry_unscored,
+    )
+    rows, summary = task.baseline() if judging.judge == BASELINE else task.llm()
+    found = {"shard": index, "corpus": shard.corpus, "variant": shard.variant, "reused": len(reused), **summary}
+    staged = stage_rows(ctx, [table_row(ctx, row) for row in rows])
+    document = {"summary": found, "staged": staged, "reuse_plain": sorted(reused)}
+    ctx.store.write_json(f"{ctx.folder}/judging/shard-{index:04d}.json", document)
+    return found
+
+
+def commit(ctx: Context) -> dict[str, Any]:
+    """Put all shards' rows into the judgments table, with plain's labels for pages without evidence and evidence_only.
+
+    Raises NotThereError naming the shards that have not run. A backfill that is not judged commits nothing.
+    """
+    body = _plan(ctx)
+    if not body["variants"]:
+        return ctx.record("judging", {"judged": False, "why": "a backfill is not judged (judging.judge_on_backfill)"})
+    done = _documents(ctx, body)
+    staged = [file for one in done for file in one["staged"]]
+    rows = _reused_rows(ctx, done, staged)
+    if "evidence_only" in body["variants"]:
+        pages = run_pages(ctx, only=body["only"])
+        rows += [table_row(ctx, r) for r in baseline.judge(pages, run_cards(ctx, pages), "evidence_only", None)]
+    staged += stage_rows(ctx, rows)
+    old = [file.partition for file in ctx.store.files("judgments", where={"run": ctx.run.key})]
+    replaced = {tuple(sorted(p.items())): p for p in [*old, *(file["partition"] for file in staged)]}
+    ctx.store.commit_files("judgments", staged, replaced=list(replaced.values()))
+    return ctx.record("judging", _summary(body, done, len(rows)), tables=("judgments",))
+
+
+def judge_run(ctx: Context, *, retry_unscored: bool = False) -> dict[str, Any]:
+    """Plan, all shards and the commit, in one process."""
+    for shard in plan(ctx)["shards"]:
+        run_shard(ctx, shard["index"], retry_unscored=retry_unscored)
+    return commit(ctx)
+
+
+def labels_file(settings: Settings) -> Path:
+    """The label store of a store: inside it where it is a folder, beside the settings where it is an object store."""
+    uri = settings.store_uri
+    return (Path(settings.root) / ".hindcast" if is_object_store(uri) else Path(uri)) / "judging" / "labels.sqlite3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """One shard's pages with everything that judging them needs."""
+
+    ctx: Context
+    judging: Judging
+    shard: Shard
+    pages: list[Page]
+    cards: Cards
+    budget_usd: float
+    retry_unscored: bool
+
+    def baseline(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        embedder = embedder_for(self.ctx.settings, say=self.ctx.progress.say)
+        fields = self.judging.item_fields
+        rows = baseline.judge(self.pages, self.cards, self.shard.variant, embedder, item_fields=fields)
+        tally = Tally()
+        for row in rows:
+            tally.add(row)
+        return rows, {"model": BASELINE, "rows": tally.rows, "labels": tally.labels, "calls": 0, "cost_usd": 0.0}
+
+    def llm(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        rows: list[tuple[int, dict[str, Any]]] = []
+
+        def sink(place: int, row: dict[str, Any]) -> None:
+            rows.append((place, row))
+            self.ctx.progress.tick(f"{self.shard.corpus} {self.shard.variant}", len(rows), len(self.pages))
+
+        works = ((n, page, self.cards.get(page.page_id, ())) for n, page in enumerate(self.pages))
+        with serving(self.judging, say=self.ctx.progress.say) as judging:
+            sitting = self.sitting(judging)
+            summary = {"model": judging.model, **judge_works(sitting, works, sink)}
+        return [row for _, row in sorted(rows, key=lambda pair: pair[0])], summary
+
+    def sitting(self, judging: Judging) -> Sitting:
+        return Sitting(
+            judging=judging,
+            labels=labels_file(self.ctx.settings),
+            run=self.ctx.run.key,
+            variants=(self.shard.variant,),
+            budget_usd=self.budget_usd,
+            retry_unscored=self.retry_unscored,
+            say=self.ctx.progress.say,
+        )
+
+
+def _estimate(ctx: Context, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
+    judging = ctx.settings.judging
+    if judging.judge == BASELINE or not pages:
+        return {"rows": len(pages) * len(variants), "calls": 0, "cost_usd": 0.0}
+    if judging.judge == "local" and not judging.model:
+        judging = judging.model_copy(update={"model": "local"})
+    sitting = Sitting(
+        judging=judging,
+        labels=labels_file(ctx.settings),
+        run=ctx.run.key,
+        variants=variants,
+        budget_usd=judging.budget_usd,
+    )
+    cards = run_cards(ctx, pages)
+    with LabelStore(sitting.labels, run=sitting.run) as store:
+        found = plan_works(sitting, ((n, page, cards.get(page.page_id, ())) for n, page in enumerate(pages)), store)
+        return found.summary(seconds=seconds_for(found, sitting, store), budget_usd=judging.budget_usd)
+
+
+def _shown(page: Page, cards: Cards, variant: str) -> tuple:
+    return shown_rows(page, cards.get(page.page_id, ()), variant=variant)
+
+
+def _plan(ctx: Context) -> dict[str, Any]:
+    path = f"{ctx.folder}/judging/plan.json"
+    if not ctx.store.exists(path):
+        raise NotThereError(f"{ctx.run.key} has no plan for judging: run `hindcast judging plan` first")
+    return ctx.store.read_json(path)
+
+
+def _documents(ctx: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
+    paths = {shard["index"]: f"{ctx.folder}/judging/shard-{shard['index']:04d}.json" for shard in body["shards"]}
+    missing = [str(index) for index, path in paths.items() if not ctx.store.exists(path)]
+    if missing:
+        some = ", ".join(missing[:10])
+        raise NotThereError(
+            f"{len(missing)} shards of {ctx.run.key} have not run ({some}): run `hindcast judging run --shard N`"
+        )
+    return [ctx.store.read_json(path) for path in paths.values()]
+
+
+def _reused_rows(ctx: Context, done: list[dict[str, Any]], staged: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of pages without evidence under grounded variants: plain's label, nothing paid."""
+    if not any(one["reuse_plain"] for one in done):
+        return []
+    plain = staged_rows(ctx, [file for file in staged if file["partition"]["variant"] == "plain"])
+    by_page = {row["page_id"]: row for row in plain.iter_rows(named=True)}
+    free = {
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "latency_ms": None,
+        "cached": False,
+        "possibly_billed_twice": False,
+        "reused_from_plain": True,
+    }
+    return [
+        {**by_page[page_id], **free, "variant": one["summary"]["variant"]}
+        for one in done
+        for page_id in one["reuse_plain"]
+    ]
+
+
+def _summary(body: dict[str, Any], done: list[dict[str, Any]], added: int) -> dict[str, Any]:
+    parts = [one["summary"] for one in done]
+    costs = [part["cost_usd"] for part in parts]
+    unscored: Counter[str] = Counter()
+    for part in parts:
+        unscored.update(part.get("unscored", {}))
+    total = {name: sum(part.get(name, 0) for part in parts) for name in _SUMMED}
+    return {
+        "judged": True,
+        "judge": body["judging"]["judge"],
+        "model": next((part["model"] for part in parts), body["judging"]["model"]),
+        "variants": body["variants"],
+        **total,
+        "added_rows": added,
+        "unscored": dict(sorted(unscored.items())),
+        "cost_usd": None if None in costs else round(sum(costs), 6),
+        "estimate": body["estimate"],
+    }
+
+
+_SUMMED = (
+    "rows",
+    "labels",
+    "reused",
+    "asked",
+    "cached",
+    "calls",
+    "tokens_in",
+    "tokens_out",
+    "possibly_billed_twice",
+    "budget_left_out",
+)
