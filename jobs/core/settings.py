@@ -181,13 +181,14 @@ class Gates(_Part):
 
 
 class Report(_Part):
-    """The report: gates, bootstrap and whether the log is simulated."""
+    """The report: gates, bootstrap, where the site goes (empty: only into the store) and whether the log is simulated."""
 
     gates: Gates = Gates()
     bootstrap: int = Field(default=2000, ge=100)
     seed: int = 0
     min_slice: int = Field(default=30, ge=2)
     simulated: bool = False
+    site: str = "report/"
 
 
 class Spark(_Part):
