@@ -111,8 +111,9 @@ class LabelStore:
 
     def remember(self, name: str, body: str) -> None:
         """Keep a text under a name, in place of the one before; on disk when this returns."""
-        with self._durably():
-            self._base.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, body))
+        self._base.execute("PRAGMA synchronous=FULL")
+        self._base.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, body))
+        self._base.execute("PRAGMA synchronous=NORMAL")
 
     def notes(self, prefix: str) -> dict[str, str]:
         """All remembered texts whose name begins with `prefix`, by name."""
