@@ -1,40 +1,22 @@
 """`hindcast cards`: evidence cards of a run's pages, the leakage audit, explanations, and threshold calibration."""
 
-import io
-import math
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
-import polars as pl
 import typer
 
 from jobs.cards import audit
+from jobs.cards.inputs import items_of, share_specs
 from jobs.cards.share import build_share
-from jobs.cards.thresholds import Thresholds, thresholds
+from jobs.cards.thresholds import keep_calibration, thresholds
 from jobs.core import cli
 from jobs.core.context import Context
-from jobs.core.embedding import Embedder, embedder_for
-from jobs.core.errors import InputError
-from jobs.core.keys import with_item_key
-from jobs.core.normalise import normalise_query
-from jobs.core.sensitive import is_sensitive, sensitive_patterns
+from jobs.core.embedding import PACKAGED, Embedder, embedder_for
+from jobs.core.errors import UsageError
 from jobs.core.spark import run_tasks
-from jobs.core.storage import rust_uri, storage_options
-from jobs.core.tables import DataFile, scan_files
-from schemas.evidence import EVIDENCE
+from jobs.core.tables import Store
 
 app = typer.Typer(help="Evidence cards of each page's items, and the leakage audit.", no_args_is_help=True)
-
-ROWS_A_TASK = 1_000_000  # evidence rows of a share: some 300 MiB in a task
-_ITEM = pl.Struct({"item_id": pl.String})
-_PAGE_ITEMS = {
-    "set": pl.String,
-    "page_id": pl.String,
-    "corpus": pl.String,
-    "locale": pl.String,
-    "page_query": pl.String,
-    "item_id": pl.String,
-}
 
 
 def run(ctx: Context) -> dict[str, Any]:
@@ -43,7 +25,7 @@ def run(ctx: Context) -> dict[str, Any]:
     evidence = ctx.store.files("evidence", version=ctx.table_version("evidence"), where={"run": ctx.run.key})
     embedder = embedder_for(ctx.settings, say=ctx.progress.say)
     limits = thresholds(ctx.store, model=embedder.name, revision=embedder.revision, settings=ctx.settings.evidence)
-    specs = _specs(ctx, page_items, evidence, embedder, limits)
+    specs = share_specs(ctx, page_items, evidence, embedder, limits)
     results = run_tasks(ctx.spark, build_share, specs, label="cards: closest historical queries")
     sets = page_items["set"].unique().sort().to_list()
     staged = [file for result in results for file in result["staged"]]
@@ -56,86 +38,6 @@ def run(ctx: Context) -> dict[str, Any]:
         "embedded": embedder.embedded,
     }
     return ctx.record("cards", summary, tables=("cards",))
-
-
-def items_of(pages: pl.DataFrame) -> pl.DataFrame:
-    """One row a page item: set, page_id, corpus, locale, page_query (normalised), item_id, item_key."""
-    keyed = pages.select("set", "page_id", "corpus", "locale", "query", "items").with_columns(
-        items=pl.col("items").str.json_decode(pl.List(_ITEM))
-    )
-    distinct = keyed.select("query", "locale").unique()
-    texts = [normalise_query(query, locale=locale) for query, locale in distinct.iter_rows()]
-    normal = distinct.with_columns(page_query=pl.Series(texts, dtype=pl.String))
-    exploded = keyed.join(normal, on=["query", "locale"]).explode("items").unnest("items")
-    return with_item_key(exploded.select(pl.col(name).cast(kind) for name, kind in _PAGE_ITEMS.items()))
-
-
-def _specs(
-    ctx: Context, page_items: pl.DataFrame, evidence: list[DataFile], embedder: Embedder, limits: Thresholds
-) -> list[dict[str, Any]]:
-    """One spec a share of items; the texts of all shares are embedded here, once each."""
-    settings = ctx.settings.evidence
-    if not page_items.height:
-        return []
-    history, rows = _distinct_history(ctx, evidence, page_items["item_key"].unique())
-    texts, ready = _embedded(ctx, page_items, history, embedder, limits)
-    shares = max(1, math.ceil(rows / ROWS_A_TASK))
-    common = {
-        "texts": texts,
-        "vectors": ctx.store.documents.uri(f"{ctx.folder}/cards/staged/vectors.npy"),
-        "evidence": evidence,
-        "table": ctx.store.table_uri("cards"),
-        "run": ctx.run.key,
-        "top_k": settings.top_k,
-        "min_users": settings.min_users,
-        "other_locales": settings.other_locales,
-        "model": f"{embedder.name}@{embedder.revision}",
-    }
-    mine = pl.col("item_key").mod(shares)
-    parts = [ready.filter(mine == share) for share in range(shares)]
-    return [
-        {**common, "page_items": _write(ctx, part, f"items-{n}.parquet")} for n, part in enumerate(parts) if part.height
-    ]
-
-
-def _distinct_history(ctx: Context, evidence: list[DataFile], items: pl.Series) -> tuple[pl.DataFrame, int]:
-    """Queries (query_key, query) that any card may show, sensitive ones withheld, and the evidence rows behind them."""
-    rows = scan_files(EVIDENCE, evidence, columns=["item_key", "query_key", "query", "users"])
-    mine = rows.filter(pl.col("item_key").is_in(items.implode()) & (pl.col("users") >= ctx.settings.evidence.min_users))
-    found = mine.group_by("query_key").agg(pl.col("query").first(), n=pl.len()).collect()
-    if found.height > ctx.settings.spark.max_collected_rows:
-        raise InputError(
-            f"cards of {ctx.run.key} need {found.height:,} distinct queries, more than spark.max_collected_rows ="
-            f" {ctx.settings.spark.max_collected_rows:,}: lower pages.queries or raise that setting"
-        )
-    open_ = found.filter(~is_sensitive(sensitive_patterns(ctx.settings)))
-    return open_.select("query_key", "query").sort("query_key"), int(found["n"].sum())
-
-
-def _embedded(
-    ctx: Context, page_items: pl.DataFrame, history: pl.DataFrame, embedder: Embedder, limits: Thresholds
-) -> tuple[str, pl.DataFrame]:
-    """Write the vectors of all texts; returns where (query_key, vector) stands, and page items with their numbers."""
-    texts = pl.concat([history["query"], page_items["page_query"].alias("query")]).unique().sort()
-    _write_array(ctx, embedder.encode(texts.to_list(), kind="query"))
-    numbers = pl.DataFrame({"query": texts}).with_row_index("vector")
-    locales = page_items["locale"].unique()
-    cosines = pl.DataFrame({"locale": locales, "threshold": [limits.of(locale) for locale in locales]})
-    ready = page_items.join(numbers.rename({"query": "page_query", "vector": "page_vector"}), on="page_query")
-    where = _write(ctx, history.join(numbers, on="query").select("query_key", "vector"), "texts.parquet")
-    return where, ready.join(cosines, on="locale")
-
-
-def _write(ctx: Context, frame: pl.DataFrame, name: str) -> str:
-    uri = ctx.store.documents.uri(f"{ctx.folder}/cards/staged/{name}")
-    frame.write_parquet(rust_uri(uri), storage_options=storage_options(uri) or None, mkdir=True)
-    return uri
-
-
-def _write_array(ctx: Context, vectors: np.ndarray) -> None:
-    stream = io.BytesIO()
-    np.save(stream, vectors)
-    ctx.store.documents.write_bytes(f"{ctx.folder}/cards/staged/vectors.npy", stream.getbuffer())
 
 
 def _added(counts: list[dict[str, int]]) -> dict[str, int]:
@@ -152,9 +54,19 @@ def build(
     day: cli.DayOption = "",
     launch: cli.LaunchOption = "",
     run_key: cli.RunOption = "",
+    pages: Annotated[str, typer.Option("--pages", help="Without a store: pages.jsonl.")] = "",
+    evidence: Annotated[str, typer.Option("--evidence", help="Without a store: evidence rows (see help).")] = "",
+    out: Annotated[str, typer.Option("--out", help="Without a store: cards.jsonl to write.")] = "",
     json_: cli.JsonOption = False,
 ) -> None:
-    """Build the cards of a run's pages from its evidence."""
+    """Build the cards of a run's pages from its evidence, or of a file of pages from a file of evidence.
+
+    A file of evidence (JSON lines, CSV or Parquet) has item_id, query, impressions and relevance; corpus, locale,
+    clicks and users where known.
+    """
+    if pages or evidence or out:
+        _build_from_files(pages, evidence, out, config, json_)
+        return
     with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
         cli.finish(run(ctx), as_json=json_)
 
@@ -170,3 +82,99 @@ def audit_command(
     """Search a run's cards for leaks, from the daily tables up; exit code 1 if one is found."""
     with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
         cli.finish(audit.run(ctx), as_json=json_)
+
+
+@cli.command(
+    app,
+    "explain",
+    example='hindcast cards explain --item track-17 --query "rainy jazz" --config hindcast.toml --day 2026-11-20',
+)
+def explain_command(
+    item: Annotated[str, typer.Option("--item", help="Id of the item.")],
+    query: Annotated[str, typer.Option("--query", help="The page's query.")],
+    corpus: cli.CorpusOption = "",
+    locale: Annotated[
+        str, typer.Option("--locale", help="Locale of the page; may be left out where there is one.")
+    ] = "",
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run_key: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Print an item's card for a query: each number's counts by rank, and what was dropped and why."""
+    from jobs.cards.explain import explain, explained_text
+
+    with cli.context(config=config, day=day, launch=launch, run=run_key, quiet=True) as ctx:
+        which = corpus or _only(ctx.corpora, "--corpus")
+        where = locale or _only(list(ctx.settings.corpora[which].locales) or [""], "--locale")
+        card = explain(ctx, corpus=which, locale=where, item_id=item, query=query)
+    cli.finish(card, as_json=json_, text=explained_text(card))
+
+
+@cli.command(
+    app,
+    "calibrate-threshold",
+    example="hindcast cards calibrate-threshold --pairs pairs.jsonl --config hindcast.toml --save",
+)
+def calibrate_command(
+    pairs: Annotated[str, typer.Option("--pairs", help="Labelled pairs: a, b, near_duplicate, locale.")] = "",
+    model: Annotated[str, typer.Option("--model", help="Embedding model; default: that of the settings.")] = "",
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the thresholds in the store; cards then use them.")
+    ] = False,
+    config: cli.ConfigOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Find a model's near-duplicate threshold and its error rates, by locale and for all together.
+
+    With --pairs from labelled pairs; without, from pairs planted among the store's own queries.
+    """
+    if not (pairs or config):
+        raise UsageError("give --pairs, or --config of a store whose queries pairs are planted in")
+    if save and not config:
+        raise UsageError("--save needs --config: it says which store keeps the thresholds")
+    settings = cli.settings_of(config) if config else None
+    if settings is None:
+        encoder = Embedder(model or PACKAGED)
+    else:
+        evidence = settings.evidence.model_copy(update={"embedding_model": model or settings.evidence.embedding_model})
+        encoder = embedder_for(settings.model_copy(update={"evidence": evidence}))
+    store = Store(settings.store_uri) if settings else None
+    found = _calibrations(Path(pairs) if pairs else None, store, encoder)
+    if save and store is not None:
+        for locale, result in found.items():
+            keep_calibration(store, model=encoder.name, revision=encoder.revision, locale=locale, result=result)
+    summary = {"model": encoder.name, "revision": encoder.revision, "saved": save, "locales": found}
+    cli.finish(summary, as_json=json_)
+
+
+def _calibrations(pairs: Path | None, store: Store | None, encoder: Embedder) -> dict[str, Any]:
+    """Locale to calibration, for locales with enough pairs; "" is all pairs together."""
+    from jobs.cards.calibrate import calibrate, has_enough, planted_pairs, read_pairs
+
+    if pairs is not None or store is None:
+        known = read_pairs(pairs)
+    else:
+        queries = store.read("queries")
+        by_locale = queries.group_by("locale").agg("query").sort("locale").iter_rows()
+        known = [pair for locale, texts in by_locale for pair in planted_pairs(texts, locale=locale)]
+    groups = {"": known} | {one: [p for p in known if p.locale == one] for one in sorted({p.locale for p in known})}
+    return {
+        locale: calibrate(some, encoder=encoder) for locale, some in groups.items() if not locale or has_enough(some)
+    }
+
+
+def _build_from_files(pages: str, evidence: str, out: str, config: str, json_: bool) -> None:
+    from jobs.cards.from_files import build_from_files
+
+    if not (pages and evidence and out):
+        raise UsageError("without a store, cards need --pages, --evidence and --out")
+    settings = cli.settings_of(config) if config else None
+    cli.finish(build_from_files(Path(pages), Path(evidence), Path(out), settings=settings), as_json=json_)
+
+
+def _only(values: list[str], option: str) -> str:
+    if len(values) != 1:
+        raise UsageError(f"{option} is needed: there are {', '.join(values)}")
+    return values[0]
