@@ -9,9 +9,7 @@ from jobs.reports.effects import towards_truth
 from jobs.reports.judged import JudgedSet, with_value
 
 
-def ablation(
-    *, sets: dict[str, JudgedSet], report: dict[str, Any], judgments: pl.DataFrame
-) -> list[dict[str, Any]]:
+def ablation(*, sets: dict[str, JudgedSet], report: dict[str, Any], judgments: pl.DataFrame) -> list[dict[str, Any]]:
     """One row per variant: correlation on both sets, disagreement cases, human agreement, alignment, cost."""
     there = [v for s in sets.values() for v in s.variants] + list(report["launch"]["variants"])
     costs = cost_by_variant(judgments)
@@ -22,7 +20,7 @@ def ablation(
             "human": _spearman(report["human"], v),
             "disagreement": _disagreement(sets["logs"], v),
             "human_exact": _exact(sets["human"], v),
-            "launch": _alignment(report["launch"], v),
+            "launch": launch_cell(report["launch"], v),
             "cost": costs.get(v),
         }
         for v in dict.fromkeys(there)
@@ -54,7 +52,8 @@ def _exact(judged: JudgedSet, variant: str) -> dict[str, Any] | None:
     return {"n": int(rows.sum()), "share": float((judged.labels[variant][rows] == human).mean())}
 
 
-def _alignment(launch: dict[str, Any], variant: str) -> dict[str, Any] | None:
+def launch_cell(launch: dict[str, Any], variant: str) -> dict[str, Any] | None:
+    """The variant's sign alignment for the table, or None."""
     found = launch["variants"].get(variant)
     return found and {k: found.get(k) for k in ("n", "aligned", "half_credit", "half_credit_low", "half_credit_high")}
 

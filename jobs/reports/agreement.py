@@ -59,10 +59,7 @@ def krippendorff_alpha(units: list[list], *, level: str = "nominal") -> float | 
 def _cost(values: list, totals: np.ndarray, level: str) -> np.ndarray:
     if level == "nominal":
         return 1.0 - np.eye(len(values))
-    if level == "interval":
-        numbers = np.asarray(values, float)
-    else:
-        numbers = np.cumsum(totals) - totals / 2
+    numbers = np.asarray(values, float) if level == "interval" else np.cumsum(totals) - totals / 2
     return np.subtract.outer(numbers, numbers) ** 2
 
 

@@ -1,7 +1,7 @@
 """Rank association of labels with a truth, weighted, for many resamples at once.
 
-A resample gives every page a whole weight (how often its query was drawn). All sums stay whole numbers below 2^53, so that
-results depend neither on the order of rows nor on the number of workers. Labels of few levels need no sorting per
+A resample gives every page a whole weight (how often its query was drawn). All sums stay whole numbers below 2^53, so
+that results depend neither on the order of rows nor on the number of workers. Labels of few levels need no sorting per
 resample: the truth is sorted once, and counts and rank sums per level give Spearman, Kendall and pairwise accuracy.
 """
 
@@ -16,7 +16,7 @@ FEW_LEVELS = 12
 
 @dataclass(frozen=True)
 class TruthOrder:
-    """Pages sorted by truth: `order` (n,) page index, `group` (n,) tie group of each sorted page, `starts` of groups."""
+    """Pages sorted by truth: `order` (n,) page index, `group` (n,) tie group of each sorted page, `starts` of them."""
 
     order: np.ndarray
     group: np.ndarray

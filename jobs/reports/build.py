@@ -25,7 +25,9 @@ NO_CONTROL = "the control needs the offline baseline: shuffled cards were not ju
 def build(data: ReportData, options: Options) -> dict[str, Any]:
     """The content of report.json (formats.md; schemas/report_schema.json). JSON-able, no NaN."""
     sets = judged_sets(data)
-    sections = {name: {**set_section(s, options), "configurations": label_drops(s, options)} for name, s in sets.items()}
+    sections = {
+        name: {**set_section(s, options), "configurations": label_drops(s, options)} for name, s in sets.items()
+    }
     tables = {name: dimensions(s.pages, data.cards) for name, s in sets.items()}
     report = {
         "format": FORMAT,

@@ -37,8 +37,15 @@ def _figures(before: dict[str, Any], after: dict[str, Any], part: str) -> list[d
     for variant in shared:
         old, new = (r[part]["variants"][variant]["all"] for r in (before, after))
         for statistic in STATISTICS:
-            found.append({"set": part, "variant": variant, "statistic": statistic,
-                          "n": [old["n"], new["n"]], **difference(old[statistic], new[statistic])})  # fmt: skip
+            found.append(
+                {
+                    "set": part,
+                    "variant": variant,
+                    "statistic": statistic,
+                    "n": [old["n"], new["n"]],
+                    **difference(old[statistic], new[statistic]),
+                }
+            )
     return found
 
 
@@ -46,18 +53,35 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """{before, after, change, low, high, within_noise[, reason]} of two {value, low, high}."""
     values = {"before": old["value"], "after": new["value"]}
     if None in (old["value"], new["value"], old["low"], new["low"]):
-        return {**values, "change": None, "low": None, "high": None, "within_noise": True,
-                "reason": "one of the two is undefined or has no interval"}  # fmt: skip
+        return {
+            **values,
+            "change": None,
+            "low": None,
+            "high": None,
+            "within_noise": True,
+            "reason": "one of the two is undefined or has no interval",
+        }
     change = new["value"] - old["value"]
     half = math.hypot(old["high"] - old["low"], new["high"] - new["low"]) / 2
     noise = abs(change) <= half
-    return {**values, "change": change, "low": change - half, "high": change + half, "within_noise": noise, "reason": None}
+    return {
+        **values,
+        "change": change,
+        "low": change - half,
+        "high": change + half,
+        "within_noise": noise,
+        "reason": None,
+    }
 
 
 def _flipped(before: dict[str, dict[str, float]], after: dict[str, dict[str, float]]) -> dict[str, Any]:
     common = sorted(before.keys() & after.keys())
-    found: dict[str, Any] = {"common": len(common), "only_before": len(before) - len(common),
-                             "only_after": len(after) - len(common), "flips": {}}  # fmt: skip
+    found: dict[str, Any] = {
+        "common": len(common),
+        "only_before": len(before) - len(common),
+        "only_after": len(after) - len(common),
+        "flips": {},
+    }
     for variant in sorted({v for p in common for v in after[p]}):
         both = [p for p in common if None not in (before[p].get(variant), after[p].get(variant))]
         changed = [p for p in both if before[p][variant] != after[p][variant]]

@@ -29,9 +29,12 @@ def per_query(judgments: pl.DataFrame, *, evidence: str = "qri_count") -> pl.Dat
         pl.col("value").is_not_null() & pl.col("value_b").is_not_null()
     )
     return both.select(
-        "variant", "query_key", difference=pl.col("value") - pl.col("value_b"),
-        evidence_a="evidence", evidence_b="evidence_b",
-    ).sort("variant", "query_key")  # fmt: skip
+        "variant",
+        "query_key",
+        difference=pl.col("value") - pl.col("value_b"),
+        evidence_a="evidence",
+        evidence_b="evidence_b",
+    ).sort("variant", "query_key")
 
 
 def thresholds(queries: pl.DataFrame) -> list[int]:

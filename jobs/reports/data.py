@@ -27,8 +27,8 @@ class Options:
 class ReportData:
     """Everything that a report reads. Frames have the columns of their tables; what is not there is empty or None.
 
-    `run` becomes the head of report.json; `outcomes` has query_key (BIGINT), system_a, system_b and optionally n_a, n_b,
-    standard_error_a, standard_error_b. `problems` are sentences that a reader must see (ids that do not match, ...).
+    `run` becomes the head of report.json; `outcomes` has query_key (BIGINT), system_a, system_b and, where known, n_a,
+    n_b, standard_error_a, standard_error_b. `problems` are sentences that a reader must see (ids that do not match).
     """
 
     run: dict[str, Any]

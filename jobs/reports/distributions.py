@@ -39,8 +39,16 @@ def _boxes(labels: np.ndarray, truth: np.ndarray) -> list[dict[str, Any]]:
 
 def _box(label: float, truth: np.ndarray) -> dict[str, Any]:
     low, q1, median, q3, high = (float(q) for q in np.quantile(truth, QUANTILES))
-    return {"label": label, "n": len(truth), "mean": float(truth.mean()), "low": low, "q1": q1, "median": median, "q3": q3,
-            "high": high}  # fmt: skip
+    return {
+        "label": label,
+        "n": len(truth),
+        "mean": float(truth.mean()),
+        "low": low,
+        "q1": q1,
+        "median": median,
+        "q3": q3,
+        "high": high,
+    }
 
 
 def _shares(labels: np.ndarray, truth: np.ndarray) -> list[dict[str, Any]]:

@@ -12,14 +12,46 @@ from jobs.reports.distributions import MAX_LEVELS
 from jobs.reports.effects import EFFECTS
 from jobs.reports.judged import ordered_variants, with_value
 
-PAGE = ("page_id", "run", "set", "corpus", "locale", "query", "context", "system", "instance", "configuration", "qri_count",
-        "truth", "truth_standard_error", "human_label", "human_label_source", "made", "items", "labels", "dropped")  # fmt: skip
-CARD = ("query", "similarity", "impressions", "clicks", "examined", "relevance", "low", "high", "users", "row",
-        "row_unfiltered", "dropped", "last_shown_day")  # fmt: skip
+PAGE = (
+    "page_id",
+    "run",
+    "set",
+    "corpus",
+    "locale",
+    "query",
+    "context",
+    "system",
+    "instance",
+    "configuration",
+    "qri_count",
+    "truth",
+    "truth_standard_error",
+    "human_label",
+    "human_label_source",
+    "made",
+    "items",
+    "labels",
+    "dropped",
+)
+CARD = (
+    "query",
+    "similarity",
+    "impressions",
+    "clicks",
+    "examined",
+    "relevance",
+    "low",
+    "high",
+    "users",
+    "row",
+    "row_unfiltered",
+    "dropped",
+    "last_shown_day",
+)
 LABEL = ("label", "expected_label", "reason", "rationale", "cited", "cited_invented", "reused_from_plain", "model")
 DROPPED = ("near_duplicate", "exact_match", "beyond_k")
 RATIONALE = 600
-"""Characters of a rationale that are shown; longer ones end with an ellipsis (the whole text is in the Parquet export)."""
+"""Characters of a rationale that are shown; longer ones end with an ellipsis (the Parquet export has the whole text)."""
 
 
 class _Texts:
@@ -73,28 +105,74 @@ def explorer_data(
 def _labels(rows: pl.DataFrame, variants: list[str], texts: _Texts, models: _Texts) -> dict[str, list]:
     place = {v: i for i, v in enumerate(variants)}
     found: dict[str, list] = {}
-    names = ("page_id", "variant", "label", "expected_label", "reason", "rationale", "cited", "cited_invented",
-             "reused_from_plain", "model")  # fmt: skip
+    names = (
+        "page_id",
+        "variant",
+        "label",
+        "expected_label",
+        "reason",
+        "rationale",
+        "cited",
+        "cited_invented",
+        "reused_from_plain",
+        "model",
+    )
     for page, variant, label, expected, reason, why, cited, invented, reused, model in rows.select(names).iter_rows():
         why = why if len(why) <= RATIONALE else why[:RATIONALE] + "…"
-        cell = [label, _round(expected, 3), reason, texts(why) if why else None, cited or [], invented, int(reused),
-                models(model)]  # fmt: skip
+        cell = [
+            label,
+            _round(expected, 3),
+            reason,
+            texts(why) if why else None,
+            cited or [],
+            invented,
+            int(reused),
+            models(model),
+        ]
         found.setdefault(page, [None] * len(variants))[place[variant]] = cell
     return found
 
 
 def _cards(cards: pl.DataFrame, texts: _Texts) -> dict[tuple[str, str], list]:
     found: dict[tuple[str, str], list] = {}
-    names = ("page_id", "item_id", "query", "similarity", "impressions", "clicks", "examined", "relevance",
-             "relevance_low", "relevance_high", "users", "row", "row_unfiltered", "dropped", "last_shown_day")  # fmt: skip
+    names = (
+        "page_id",
+        "item_id",
+        "query",
+        "similarity",
+        "impressions",
+        "clicks",
+        "examined",
+        "relevance",
+        "relevance_low",
+        "relevance_high",
+        "users",
+        "row",
+        "row_unfiltered",
+        "dropped",
+        "last_shown_day",
+    )
     rows = cards.select(names).sort("page_id", "item_id", "similarity", descending=[False, False, True])
     for page, item, query, sim, seen, clicks, examined, r, low, high, users, row, whole, why, day in rows.iter_rows():
         code = None if why is None else DROPPED.index(why)
         last = None if day is None else day.isoformat()
         found.setdefault((page, item), []).append(
-            [texts(query), _round(sim, 3), seen, clicks, _round(examined, 1), _round(r, 3), _round(low, 3),
-             _round(high, 3), users, row, whole, code, last]
-        )  # fmt: skip
+            [
+                texts(query),
+                _round(sim, 3),
+                seen,
+                clicks,
+                _round(examined, 1),
+                _round(r, 3),
+                _round(low, 3),
+                _round(high, 3),
+                users,
+                row,
+                whole,
+                code,
+                last,
+            ]
+        )
     return found
 
 
@@ -108,10 +186,13 @@ def _page(
     dropped: dict[str, dict[str, int]],
 ) -> list[Any]:
     listed = [
-        [items(json.dumps([i.get("item_id"), i.get("title") or "", i.get("type") or ""])), i.get("rank"),
-         by_item.get((p["page_id"], str(i.get("item_id"))), [])]
+        [
+            items(json.dumps([i.get("item_id"), i.get("title") or "", i.get("type") or ""])),
+            i.get("rank"),
+            by_item.get((p["page_id"], str(i.get("item_id"))), []),
+        ]
         for i in json.loads(p["items"])
-    ]  # fmt: skip
+    ]
     context = None if p["context"] is None else texts(_plain(p["context"]))
     made = json.loads(p["made"] or "{}") or None
     values = {

@@ -26,7 +26,7 @@ def from_files(
     pages: Path | None = None,
     cards: Path | None = None,
 ) -> ReportData:
-    """Read judgments.jsonl, truth.jsonl ({"page_id", "query_key", "truth", "human_label"}), outcomes.jsonl (formats.md).
+    """Read judgments.jsonl, truth.jsonl ({"page_id", "query_key", "truth", "human_label"}), outcomes.jsonl.
 
     `pages` and `cards` feed the explorer. InputError if a file cannot be read, or if no id of the two files match.
     """
@@ -93,7 +93,9 @@ def judgment_frame(rows: list[dict[str, Any]], path: Path) -> tuple[pl.DataFrame
     clash = distinct.filter(pl.struct(key).is_duplicated())
     if clash.height:
         page, variant = clash.select("page_id", "variant").row(0)
-        raise InputError(f"{path}: page {page!r} has two different rows of variant {variant!r}: give each sample a number")
+        raise InputError(
+            f"{path}: page {page!r} has two different rows of variant {variant!r}: give each sample a number"
+        )
     lost = frame.height - distinct.height
     return distinct, [f"{lost} judgments were exact copies of others and were dropped."] if lost else []
 

@@ -77,7 +77,9 @@ def with_value(judgments: pl.DataFrame) -> pl.DataFrame:
 
     Of several models or samples the first sample of the model with most rows counts (ties: by name).
     """
-    models = judgments.group_by("variant", "model").len().sort("variant", "len", "model", descending=[False, True, False])
+    models = (
+        judgments.group_by("variant", "model").len().sort("variant", "len", "model", descending=[False, True, False])
+    )
     chosen = models.group_by("variant", maintain_order=True).first().select("variant", "model")
     alone = pl.col("variant") == "evidence_only"
     value = pl.when(alone).then(pl.col("expected_label")).otherwise(pl.col("label"))

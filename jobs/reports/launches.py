@@ -1,5 +1,6 @@
 """The launch part of report.json: the frozen forecast and, once the outcome is known, who pointed the right way."""
 
+import itertools
 from typing import Any
 
 import polars as pl
@@ -47,7 +48,9 @@ def launch_section(data: ReportData, options: Options) -> dict[str, Any]:
         return empty_launch("no page of system a or b has been judged")
     parameters = data.launch or {}
     found = outcomes(data.outcomes.iter_rows(named=True)) if data.outcomes is not None else []
-    with_minimum = judged.join(item_minimum(data), on="page_id", how="left").with_columns(pl.col("qri_min").fill_null(0))
+    with_minimum = judged.join(item_minimum(data), on="page_id", how="left").with_columns(
+        pl.col("qri_min").fill_null(0)
+    )
     section = {
         "launch_id": parameters.get("launch_id"),
         "run": data.run.get("run"),
@@ -56,7 +59,9 @@ def launch_section(data: ReportData, options: Options) -> dict[str, Any]:
         "pages": judged["page_id"].n_unique(),
         "forecast": _shown_forecast(parameters.get("forecast")),
         "evidence_curve": curves.curves(judged, evidence="qri_count", samples=options.samples, seed=options.seed),
-        "evidence_curve_by_item": curves.curves(with_minimum, evidence="qri_min", samples=options.samples, seed=options.seed),
+        "evidence_curve_by_item": curves.curves(
+            with_minimum, evidence="qri_min", samples=options.samples, seed=options.seed
+        ),
         "reason": None,
     }
     return {**section, **aligned(judged, found, options), **_thresholds(section, found)}
@@ -66,7 +71,9 @@ def item_minimum(data: ReportData) -> pl.DataFrame:
     """Per page with cards: the smallest number of filtered card rows over its items (0 for an item without a card)."""
     counts = data.cards.filter(pl.col("row").is_not_null()).group_by("page_id", "item_id").len()
     per_page = counts.group_by("page_id").agg(least=pl.col("len").min(), items=pl.len())
-    sizes = data.pages.select("page_id", n=pl.col("items").str.json_decode(pl.List(pl.Struct({"rank": pl.Int64}))).list.len())
+    sizes = data.pages.select(
+        "page_id", n=pl.col("items").str.json_decode(pl.List(pl.Struct({"rank": pl.Int64}))).list.len()
+    )
     joined = per_page.join(sizes, on="page_id", how="left")
     return joined.select("page_id", qri_min=pl.when(pl.col("items") < pl.col("n")).then(0).otherwise("least"))
 
@@ -78,7 +85,9 @@ def aligned(judged: pl.DataFrame, found: list[Outcome], options: Options) -> dic
     sure = decided_keys(found)
     variants = {v: _variant(p, online, sure, judged, v, options) for v, p in signs.items()}
     plain = {k: p.sign for k, p in signs.get(BASELINE, {}).items()}
-    against = {v: compare_judges(plain, {k: p.sign for k, p in s.items()}, online) for v, s in signs.items() if v != BASELINE}
+    against = {
+        v: compare_judges(plain, {k: p.sign for k, p in s.items()}, online) for v, s in signs.items() if v != BASELINE
+    }
     mean = sum(o.difference for o in found) / len(found) if found else None
     keys = set(judged["query_key"].to_list())
     return {
@@ -133,7 +142,9 @@ def _ends(signs: dict[int, int], online: dict[int, int], options: Options) -> di
     values = credits(signs, online)
     if len(values) < 2:
         return dict.fromkeys(("low", "high", "half_credit_low", "half_credit_high"))
-    drawn = mean_samples(values, pl.int_range(len(values), eager=True).to_numpy(), samples=options.samples, seed=options.seed)
+    drawn = mean_samples(
+        values, pl.int_range(len(values), eager=True).to_numpy(), samples=options.samples, seed=options.seed
+    )
     exact, half = interval(drawn[:, 0]), interval(drawn[:, 1])
     return {"low": exact[0], "high": exact[1], "half_credit_low": half[0], "half_credit_high": half[1]}
 
@@ -158,7 +169,7 @@ def _calibration(found: dict[int, Preference], online: dict[int, int]) -> list[d
     rows = [(abs(p.difference), p.sign == online[k]) for k, p in found.items() if p.sign and online.get(k)]
     edges = (0.0, 0.25, 0.5, 0.75, 1.0001)
     bins = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         there = [right for size, right in rows if low <= size < high]
         bins.append({"from": low, "to": min(high, 1.0), "n": len(there), "right": sum(there)})
     return bins

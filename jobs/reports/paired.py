@@ -1,7 +1,7 @@
 """Is one judge better than another? Swap permutation, Williams' t, Zou's interval, McNemar, Holm.
 
-Sources: Deutsch, Dror, Roth, TACL 2021 (permuting the judges' labels within inputs); Williams 1959 and Steiger 1980 as in
-cocor (PLOS ONE 2015); Zou 2007; McNemar 1947; Holm 1979.
+Sources: Deutsch, Dror, Roth, TACL 2021 (permuting the judges' labels within inputs); Williams 1959 and Steiger 1980 as
+in cocor (PLOS ONE 2015); Zou 2007; McNemar 1947; Holm 1979.
 """
 
 import math
@@ -19,8 +19,8 @@ def swap_test(
 ) -> dict[str, float] | None:
     """Two-sided p per statistic under exchange of both judges' labels within a query, all pages of a query together.
 
-    `a`, `b`, `truth` are float arrays (n,), `query` (n,) keys. Returns None (see MANY_LEVELS) unless both judges use the
-    same few levels. p = (1 + permutations at least as far from 0) / (1 + samples), never 0; NaN where undefined.
+    `a`, `b`, `truth` are float arrays (n,), `query` (n,) keys. Returns None (see MANY_LEVELS) unless both judges use
+    the same few levels. p = (1 + permutations at least as far from 0) / (1 + samples), never 0; NaN where undefined.
     """
     levels = np.unique(np.r_[a, b])
     if len(levels) > assoc.FEW_LEVELS:

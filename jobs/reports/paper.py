@@ -16,5 +16,5 @@ PAPER = {
     },
     "launch": {"n_queries": 904, "aligned": {"plain": 0.306, "qri": 0.368}, "right_sign": 5, "significant": 9},
 }
-"""Plain to grounded, as published; plain on flipped human pages is only said to be negative. The paper does not say which
-tau it reports; it stands beside tau-b."""
+"""Plain to grounded, as published; plain on flipped human pages is only said to be negative. The paper does
+not say which tau it reports; it stands beside tau-b."""

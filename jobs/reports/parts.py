@@ -20,8 +20,15 @@ def propensity_part(table: pl.DataFrame) -> list[dict[str, Any]]:
         head = rows.row(0, named=True)
         window = [head["window_start"].isoformat(), head["window_end"].isoformat()]
         keep = {k: head[k] for k in ("curve_id", "estimator", "identified", "reason")}
-        found.append({"corpus": corpus, "segment": segment, **keep, "window": window,
-                      "ranks": rows.select(CURVE_COLUMNS).to_dicts()})  # fmt: skip
+        found.append(
+            {
+                "corpus": corpus,
+                "segment": segment,
+                **keep,
+                "window": window,
+                "ranks": rows.select(CURVE_COLUMNS).to_dicts(),
+            }
+        )
     return found
 
 
@@ -33,7 +40,9 @@ def evidence_part(counts: dict[str, Any] | None, judgments: pl.DataFrame, cards:
         **found,
         "qri_count": _spread(pages["qri_count"].to_numpy()) if pages is not None and pages.height else None,
         "card_rows": cards.filter(pl.col("row").is_not_null()).height,
-        "dropped": dict(cards.filter(pl.col("dropped").is_not_null()).group_by("dropped").len().sort("dropped").iter_rows()),
+        "dropped": dict(
+            cards.filter(pl.col("dropped").is_not_null()).group_by("dropped").len().sort("dropped").iter_rows()
+        ),
         "reason": None if counts else "this report was made from files, without a store",
     }
 
@@ -41,22 +50,41 @@ def evidence_part(counts: dict[str, Any] | None, judgments: pl.DataFrame, cards:
 def _spread(counts: np.ndarray) -> dict[str, Any]:
     low, q1, median, q3, high = (float(q) for q in np.quantile(counts, [0.05, 0.25, 0.5, 0.75, 0.95]))
     bins = Counter(min(int(c), 40) for c in counts)
-    return {"n_pages": len(counts), "mean": float(counts.mean()), "without": int((counts == 0).sum()), "p05": low, "q1": q1,
-            "median": median, "q3": q3, "p95": high, "histogram": [[k, bins[k]] for k in sorted(bins)]}  # fmt: skip
+    return {
+        "n_pages": len(counts),
+        "mean": float(counts.mean()),
+        "without": int((counts == 0).sum()),
+        "p05": low,
+        "q1": q1,
+        "median": median,
+        "q3": q3,
+        "p95": high,
+        "histogram": [[k, bins[k]] for k in sorted(bins)],
+    }
 
 
 def leakage_part(data: ReportData) -> dict[str, Any]:
     """What the independent audit found; nulls with a reason where there was none."""
     audit = data.audit
     if audit is None:
-        return {"checked": None, "violations": None, "dropped_near_duplicates": None, "dropped_rare": None,
-                "arrival_guarded": None, "reason": "no audit in this report: it was made from files"}  # fmt: skip
+        return {
+            "checked": None,
+            "violations": None,
+            "dropped_near_duplicates": None,
+            "dropped_rare": None,
+            "arrival_guarded": None,
+            "reason": "no audit in this report: it was made from files",
+        }
     keys = ("checked", "violations", "dropped_near_duplicates", "dropped_rare", "arrival_guarded")
-    return {**{k: audit.get(k) for k in keys}, "detail": {k: v for k, v in audit.items() if k not in keys}, "reason": None}
+    return {
+        **{k: audit.get(k) for k in keys},
+        "detail": {k: v for k, v in audit.items() if k not in keys},
+        "reason": None,
+    }
 
 
 def skills_part(data: ReportData) -> dict[str, Any]:
-    """Per corpus: skills, what the step recorded, and the rewrites' counts; empty with a reason without a skills step."""
+    """Per corpus: skills, what the step recorded, and counts of rewrites; empty with a reason without a skills step."""
     corpora = sorted({*data.skills["corpus"].unique().to_list(), *data.skill_files})
     found = {c: _corpus_skills(data, c) for c in corpora}
     return {"corpora": found, "reason": None if found else "no corpus of this run has documents to learn skills from"}

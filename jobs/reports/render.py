@@ -1,4 +1,4 @@
-"""report.json and explorer.json to index.html: auto-escaped templates, one style, one script, nothing loaded from elsewhere."""
+"""report.json and explorer data to index.html: auto-escaped templates, one style, one script, nothing loaded."""
 
 import base64
 import gzip
@@ -41,9 +41,9 @@ def render(report: dict[str, Any], explorer: dict[str, Any]) -> str:
         badges=badges(report),
         statistics=STATISTIC_NAMES,
         csp=policy(style, script),
-        style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        explorer=Markup(packed(explorer)),  # noqa: S704 - base64 inside JSON
+        style=Markup(style),
+        script=Markup(script),
+        explorer=Markup(packed(explorer)),
         n_pages=len(explorer["pages"]),
     )
 
@@ -53,7 +53,7 @@ def plots(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = {}
     for d in figures.drawings(report):
         svg = inline_svg(d.figure, name=d.name, title=d.title, description=d.description)
-        found[d.name] = {"title": d.title, "svg": Markup(svg)}  # noqa: S704 - parsed and written as XML by clean_svg
+        found[d.name] = {"title": d.title, "svg": Markup(svg)}
     return found
 
 
@@ -70,7 +70,9 @@ def policy(style: str, script: str) -> str:
 
 def packed(explorer: dict[str, Any]) -> str:
     """Explorer data as a JSON object that holds gzip in base64: small, and no character of it can end the block."""
-    raw = json.dumps(explorer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+    raw = json.dumps(explorer, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
     body = base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
     return json.dumps({"encoding": "gzip+base64", "bytes": len(raw), "data": body})
 
@@ -98,24 +100,44 @@ def badges(report: dict[str, Any]) -> list[dict[str, str]]:
     run, leak = report["run"], report["leakage"]
     found = []
     if run.get("simulated"):
-        found.append(_badge("simulated log", "warn", "All impressions come from a simulation with planted truth. "
-                            "Figures show that the method works on it, not how any real service behaves."))  # fmt: skip
+        found.append(
+            _badge(
+                "simulated log",
+                "warn",
+                "All impressions come from a simulation with planted truth. "
+                "Figures show that the method works on it, not how any real service behaves.",
+            )
+        )
     judge = run.get("judge") or "no judge"
     offline = judge == "offline-baseline"
     text = f"judge: {judge}" + (", not an LLM" if offline else f" {run.get('model') or ''}".rstrip())
-    why = "A fixed formula over embeddings and card values. It is not an LLM and says nothing about one." if offline else \
-        "The model that graded the pages; its prompts and parameters are named by hash in the manifest."
+    why = (
+        "A fixed formula over embeddings and card values. It is not an LLM and says nothing about one."
+        if offline
+        else "The model that graded the pages; its prompts and parameters are named by hash in the manifest."
+    )
     found.append(_badge(text, "warn" if offline else "plain", why))
     found.append(_leakage_badge(leak))
     found += [_curve_badge(c) for c in report["propensity"]]
     found.append(_unscored_badge(report))
     failed = report["gates"]["failed"]
     told = "; ".join(failed) or "Every configured limit is met; a limit whose figure does not exist is skipped."
-    found.append(_badge(f"{len(failed)} gate{'s' if len(failed) > 1 else ''} failed" if failed else "gates passed",
-                        "warn" if failed else "good", told))  # fmt: skip
+    found.append(
+        _badge(
+            f"{len(failed)} gate{'s' if len(failed) > 1 else ''} failed" if failed else "gates passed",
+            "warn" if failed else "good",
+            told,
+        )
+    )
     if leak.get("arrival_guarded") is False:
-        found.append(_badge("arrival unguarded", "warn", "A source carries no arrival time, so rows that arrived late "
-                            "cannot be told from rows known at the time."))  # fmt: skip
+        found.append(
+            _badge(
+                "arrival unguarded",
+                "warn",
+                "A source carries no arrival time, so rows that arrived late "
+                "cannot be told from rows known at the time.",
+            )
+        )
     return [*found, *(_badge("note", "warn", p) for p in run.get("problems", []))]
 
 
@@ -127,8 +149,10 @@ def _leakage_badge(leak: dict[str, Any]) -> dict[str, str]:
     if leak["checked"] is None:
         return _badge("leakage not audited", "plain", leak["reason"])
     clean = leak["violations"] == 0
-    why = "An independent audit re-derives from the tables that no card row breaks the rules on time, arrival, " \
-          "near-duplicates, exact matches, shared impressions, sensitive queries and minimum users."
+    why = (
+        "An independent audit re-derives from the tables that no card row breaks the rules on time, arrival, "
+        "near-duplicates, exact matches, shared impressions, sensitive queries and minimum users."
+    )
     return _badge(f"leakage: {leak['violations']:,} of {leak['checked']:,} checked", "good" if clean else "warn", why)
 
 

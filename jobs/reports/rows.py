@@ -27,28 +27,68 @@ def _variant(part: str, variant: str, body: dict[str, Any]) -> list[dict[str, An
         values = body.get(subset)
         for statistic in STATISTICS if values else ():
             cell = values[statistic]
-            found.append({"set": part, "subset": subset, "variant": variant, "statistic": statistic, "n": values["n"],
-                          "value": cell["value"], "low": cell["low"], "high": cell["high"],
-                          "reason": cell.get("reason")})  # fmt: skip
+            found.append(
+                {
+                    "set": part,
+                    "subset": subset,
+                    "variant": variant,
+                    "statistic": statistic,
+                    "n": values["n"],
+                    "value": cell["value"],
+                    "low": cell["low"],
+                    "high": cell["high"],
+                    "reason": cell.get("reason"),
+                }
+            )
     return found
 
 
 def _comparison(part: str, c: dict[str, Any]) -> dict[str, Any]:
-    return {"set": part, "subset": c["subset"], "variant": f"{c['b']}-{c['a']}", "statistic": c["statistic"],
-            "value": c["difference"], "low": c["low"], "high": c["high"], "n": c["n"], "reason": c["reason"]}  # fmt: skip
+    return {
+        "set": part,
+        "subset": c["subset"],
+        "variant": f"{c['b']}-{c['a']}",
+        "statistic": c["statistic"],
+        "value": c["difference"],
+        "low": c["low"],
+        "high": c["high"],
+        "n": c["n"],
+        "reason": c["reason"],
+    }
 
 
 def _slice(part: str, s: dict[str, Any]) -> dict[str, Any]:
     names = list(s["variants"])
-    return {"set": part, "subset": "all", "slice": f"{s['dimension']}={s['slice']}", "variant": f"{names[1]}-{names[0]}",
-            "statistic": "spearman", "value": s["difference"], "low": s["low"], "high": s["high"], "n": s["n"],
-            "reason": s["reason"]}  # fmt: skip
+    return {
+        "set": part,
+        "subset": "all",
+        "slice": f"{s['dimension']}={s['slice']}",
+        "variant": f"{names[1]}-{names[0]}",
+        "statistic": "spearman",
+        "value": s["difference"],
+        "low": s["low"],
+        "high": s["high"],
+        "n": s["n"],
+        "reason": s["reason"],
+    }
 
 
 def _launch(variant: str, x: dict[str, Any]) -> list[dict[str, Any]]:
-    cells = {"aligned": ("aligned", "low", "high"), "half_credit": ("half_credit", "half_credit_low", "half_credit_high")}
+    cells = {
+        "aligned": ("aligned", "low", "high"),
+        "half_credit": ("half_credit", "half_credit_low", "half_credit_high"),
+    }
     return [
-        {"set": "launch", "subset": "all", "variant": variant, "statistic": name, "value": x.get(v), "low": x.get(low),
-         "high": x.get(high), "n": x["n"], "reason": x.get("reason")}
+        {
+            "set": "launch",
+            "subset": "all",
+            "variant": variant,
+            "statistic": name,
+            "value": x.get(v),
+            "low": x.get(low),
+            "high": x.get(high),
+            "n": x["n"],
+            "reason": x.get("reason"),
+        }
         for name, (v, low, high) in cells.items()
-    ]  # fmt: skip
+    ]

@@ -45,7 +45,9 @@ class Scores:
         labels = self.judged.labels[variant][rows]
         found = association(labels, self.judged.truth[rows])
         samples = self.samples.get((key, variant), self._equal_samples(key))
-        stats = {s: _with_interval(found[s], None if samples is None else samples[:, i]) for i, s in enumerate(STATISTICS)}
+        stats = {
+            s: _with_interval(found[s], None if samples is None else samples[:, i]) for i, s in enumerate(STATISTICS)
+        }
         return {"n": len(rows), **stats}
 
     def _equal_samples(self, key: str) -> np.ndarray | None:

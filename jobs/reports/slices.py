@@ -30,12 +30,24 @@ def dimensions(pages: pl.DataFrame, cards: pl.DataFrame) -> pl.DataFrame:
         "page_id",
         pl.col("corpus"),
         pl.when(pl.col("locale") == "").then(None).otherwise("locale").alias("locale"),
-        pl.when(pl.col("query") == "").then(None).when(words == 1).then(pl.lit("1 word"))
-        .when(words <= 3).then(pl.lit("2-3 words")).otherwise(pl.lit("4 words or more")).alias("query class"),
+        pl.when(pl.col("query") == "")
+        .then(None)
+        .when(words == 1)
+        .then(pl.lit("1 word"))
+        .when(words <= 3)
+        .then(pl.lit("2-3 words"))
+        .otherwise(pl.lit("4 words or more"))
+        .alias("query class"),
         _thirds(rows).alias("popularity"),
-        pl.when(count == 0).then(pl.lit("0 rows")).when(count < 5).then(pl.lit("1-4 rows"))
-        .when(count < 10).then(pl.lit("5-9 rows")).otherwise(pl.lit("10 rows or more")).alias("evidence"),
-    )  # fmt: skip
+        pl.when(count == 0)
+        .then(pl.lit("0 rows"))
+        .when(count < 5)
+        .then(pl.lit("1-4 rows"))
+        .when(count < 10)
+        .then(pl.lit("5-9 rows"))
+        .otherwise(pl.lit("10 rows or more"))
+        .alias("evidence"),
+    )
 
 
 def _thirds(rows: pl.DataFrame) -> pl.Expr:
@@ -45,9 +57,14 @@ def _thirds(rows: pl.DataFrame) -> pl.Expr:
     low, high = known_seen.quantile(1 / 3), known_seen.quantile(2 / 3)
     seen = pl.col("seen")
     return (
-        pl.when(seen.is_null()).then(pl.lit("no evidence")).when(seen <= low).then(pl.lit("low third"))
-        .when(seen <= high).then(pl.lit("middle third")).otherwise(pl.lit("top third"))
-    )  # fmt: skip
+        pl.when(seen.is_null())
+        .then(pl.lit("no evidence"))
+        .when(seen <= low)
+        .then(pl.lit("low third"))
+        .when(seen <= high)
+        .then(pl.lit("middle third"))
+        .otherwise(pl.lit("top third"))
+    )
 
 
 def merged_small(column: list[str | None], *, smallest: int) -> list[str | None]:
@@ -82,7 +99,7 @@ def slices(judged: JudgedSet, table: pl.DataFrame, options: Options) -> list[dic
     return [_slice(judged, d, name, s, drawn, base, main) for d, name, s in subsets]
 
 
-def _subsets(judged: JudgedSet, table: pl.DataFrame, options: Options):  # noqa: ANN202
+def _subsets(judged: JudgedSet, table: pl.DataFrame, options: Options):
     base, main = judged.baseline, judged.main
     scored = judged.scored(base, main)
     for dimension in DIMENSIONS:
@@ -139,7 +156,7 @@ def fairness(judged: JudgedSet, table: pl.DataFrame, options: Options) -> list[d
     ]
 
 
-def _cells(column: list[str | None], smallest: int):  # noqa: ANN202
+def _cells(column: list[str | None], smallest: int):
     merged = merged_small(column, smallest=smallest)
     names = sorted({v for v in merged if v is not None})
     for name in names if len(names) > 1 else ():

@@ -1,4 +1,4 @@
-"""Figures as SVG that may stand inside a page with a strict content-security policy: no style attributes, no shared ids."""
+"""Figures as SVG that may stand inside a page with a strict content-security policy: no styles, no shared ids."""
 
 import io
 import re
@@ -11,7 +11,7 @@ _FAMILY = "system-ui, sans-serif"
 _FONT = re.compile(r"(?P<size>[\d.]+)px (?P<family>.+)")
 
 
-def inline_svg(figure, *, name: str, title: str, description: str) -> str:  # noqa: ANN001 - matplotlib's Figure
+def inline_svg(figure, *, name: str, title: str, description: str) -> str:
     """The figure as an <svg> element with a title for screen readers; safe to place into HTML as it is."""
     import matplotlib
 

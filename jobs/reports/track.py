@@ -1,5 +1,6 @@
 """The track record over all launches: were the forecasts right, and were they as sure as they should have been?"""
 
+import itertools
 import math
 from typing import Any
 
@@ -82,7 +83,7 @@ def _brier(done: list[dict[str, Any]]) -> float | None:
 def _calibration(done: list[dict[str, Any]]) -> list[dict[str, Any]]:
     known = [r for r in done if r["chance_a_better"] is not None and r["outcome_sign"]]
     found = []
-    for low, high in zip(BINS, BINS[1:], strict=False):
+    for low, high in itertools.pairwise(BINS):
         there = [r for r in known if low <= r["chance_a_better"] < high or r["chance_a_better"] == high == 1]
         wins = sum(r["outcome_sign"] > 0 for r in there)
         found.append({"from": low, "to": high, "n": len(there), "a_won": wins, "interval": wilson(wins, len(there))})

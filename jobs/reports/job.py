@@ -1,0 +1,234 @@
+"""`hindcast reports`: figures, HTML and exports of a run, or of judgments made elsewhere."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.core import cli
+from jobs.core.context import Context
+from jobs.core.errors import GateFailed, InputError, NotThereError, UsageError
+from jobs.core.storage import Files
+
+app = typer.Typer(help="Figures, HTML and exports.", no_args_is_help=True)
+
+JudgmentsOption = Annotated[str, typer.Option("--judgments", help="judgments.jsonl of any tool, instead of a run.")]
+TruthOption = Annotated[str, typer.Option("--truth", help='Truth: {"page_id","query_key","truth"} a line.')]
+OutcomesOption = Annotated[str, typer.Option("--outcomes", help="outcomes.jsonl of an A/B test.")]
+PagesOption = Annotated[str, typer.Option("--pages", help="pages.jsonl, for the explorer.")]
+CardsOption = Annotated[str, typer.Option("--cards", help="cards.jsonl, for the explorer.")]
+OutOption = Annotated[str, typer.Option("--out", help="Folder to write to (of a run: a copy of the site).")]
+BeforeOption = Annotated[str, typer.Option("--before", help="Folder of an earlier report to compare with.")]
+SamplesOption = Annotated[int, typer.Option("--samples", min=0, help="Bootstrap samples; 0: the setting, or 2000.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the resamples.")]
+SpearmanOption = Annotated[float, typer.Option("--min-spearman", help="Gate: exit code 3 below it; -2: none.")]
+UnscoredOption = Annotated[float, typer.Option("--max-unscored", help="Gate: exit code 3 above it; -1: none.")]
+
+
+def run(ctx: Context) -> dict[str, Any]:
+    """Build the run's report under reports/RUN, its metrics rows, and the site; records gates and verdict."""
+    from jobs.reports import launch_store
+    from jobs.reports.build import build
+    from jobs.reports.explorer import explorer_data
+    from jobs.reports.output import Rows, write_report
+    from jobs.reports.rows import metric_rows
+    from jobs.reports.site import build_site
+    from jobs.reports.store import dropped_counts, from_store, options_of, shuffled_labels
+
+    data, options = from_store(ctx), options_of(ctx)
+    if ctx.run.launch_id:
+        data = launch_store.with_frozen_forecast(ctx, data, options)
+    data = replace(data, control_labels=shuffled_labels(ctx, data))
+    report = build(data, options)
+    if ctx.run.launch_id:
+        report = launch_store.with_track_record(ctx, report)
+    explorer = explorer_data(
+        run=ctx.run.key, pages=data.pages, judgments=data.judgments, cards=data.cards, dropped=dropped_counts(ctx)
+    )
+    ctx.store.replace("metrics", metric_rows(report, run=ctx.run.key), where={"run": ctx.run.key})
+    folder = f"reports/{ctx.run.key}"
+    write_report(ctx.store.documents, folder, report, explorer, Rows.of(data))
+    site = build_site(ctx.store.documents)
+    if site and ctx.settings.report.site:
+        copy_site(ctx.store.documents, Path(ctx.settings.path(ctx.settings.report.site)))
+    tables = ("metrics", "launches") if ctx.run.launch_id else ("metrics",)
+    return ctx.record("reports", {**summary(report, folder), "site": site}, tables=tables)
+
+
+def outcome(ctx: Context) -> dict[str, Any]:
+    """Join the launch's outcome with its frozen forecast and judgments, and keep it in the launches table."""
+    from jobs.reports import launch_store
+    from jobs.reports.store import from_store, options_of
+
+    return launch_store.join_outcome(ctx, from_store(ctx), options_of(ctx))
+
+
+TASKS = {"build": run, "outcome": outcome}
+
+
+def summary(report: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What the manifest and the command's last line say of a report."""
+    return {
+        "report": f"{folder}/index.html",
+        "verdict": report["verdict"],
+        "gates": report["gates"],
+        "n_pages": {part: report[part]["n_pages"] for part in ("logs", "human")},
+        "problems": report["run"]["problems"],
+    }
+
+
+@cli.command(
+    app, "build", example="hindcast reports build --judgments judgments.jsonl --truth truth.jsonl --out report/"
+)
+def build_command(
+    judgments: JudgmentsOption = "",
+    truth: TruthOption = "",
+    outcomes: OutcomesOption = "",
+    pages: PagesOption = "",
+    cards: CardsOption = "",
+    out: OutOption = "",
+    before: BeforeOption = "",
+    samples: SamplesOption = 0,
+    seed: SeedOption = 0,
+    min_spearman: SpearmanOption = -2,
+    max_unscored: UnscoredOption = -1,
+    config: cli.ConfigOption = "",
+    day: cli.DayOption = "",
+    launch: cli.LaunchOption = "",
+    run_key: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Report on a run of the store, or on files: judgments and labels made elsewhere."""
+    from jobs.reports.data import Options
+
+    if judgments:
+        options = Options(
+            samples=samples or 2000,
+            seed=seed,
+            min_spearman=None if min_spearman < -1 else min_spearman,
+            max_unscored=None if max_unscored < 0 else max_unscored,
+        )
+        paths = {"judgments": judgments, "truth": truth, "outcomes": outcomes, "pages": pages, "cards": cards}
+        done = build_files(
+            {k: Path(v) if v else None for k, v in paths.items()}, out=out, before=before, options=options
+        )
+    else:
+        with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
+            done = run(ctx)
+            if out:
+                copy_site(ctx.store.documents, Path(out))
+    cli.finish(done, as_json=json_, text=f"{done['verdict']['sentence']}\n{done['report']}")
+    if judgments and done["gates"]["failed"]:
+        raise GateFailed("; ".join(done["gates"]["failed"]))
+
+
+def build_files(paths: dict[str, Path | None], *, out: str, before: str, options: Any) -> dict[str, Any]:
+    """Report on files; returns its summary. InputError where the ids of the files do not match at all."""
+    from jobs.reports.build import build
+    from jobs.reports.explorer import explorer_data
+    from jobs.reports.files import from_files
+    from jobs.reports.output import Rows, write_report
+
+    if not out:
+        raise UsageError("--out is missing: name the folder that the report goes to")
+    if not paths["truth"] and not paths["outcomes"]:
+        raise UsageError("nothing to compare with: give --truth, --outcomes or both")
+    data = from_files(**{k: v for k, v in paths.items() if v or k == "truth"})
+    if before:
+        data = replace(data, previous=read_report(before))
+    report = build(data, options)
+    explorer = explorer_data(run="files", pages=data.pages, judgments=data.judgments, cards=data.cards)
+    Path(out).mkdir(parents=True, exist_ok=True)
+    write_report(Files(str(Path(out).absolute())), "", report, explorer, Rows.of(data))
+    return summary(report, out.rstrip("/"))
+
+
+@cli.command(app, "outcome", example="hindcast reports outcome --config hindcast.toml --launch new-ranker")
+def outcome_command(
+    config: cli.ConfigOption = "",
+    launch: cli.LaunchOption = "",
+    run_key: cli.RunOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Join a launch's outcome with its frozen forecast (the file stands in the store: `hindcast launch outcome`)."""
+    with cli.context(config=config, launch=launch, run=run_key) as ctx:
+        cli.finish(outcome(ctx), as_json=json_)
+
+
+@cli.command(app, "site", example="hindcast reports site --config hindcast.toml --out out/report")
+def site_command(config: cli.ConfigOption = "", out: OutOption = "", json_: cli.JsonOption = False) -> None:
+    """Copy the site (the latest night's report with the latest launch in it) into a folder."""
+    if not out:
+        raise UsageError("--out is missing: name the folder that the site goes to")
+    files = Files(cli.settings_of(config).store_uri)
+    if not files.exists("site/report.json"):
+        raise NotThereError(f"{files.root} has no report yet: run `hindcast night` first")
+    copy_site(files, Path(out))
+    cli.finish({"report": f"{out.rstrip('/')}/index.html"}, as_json=json_)
+
+
+def copy_site(files: Files, out: Path) -> None:
+    """Copy site/ of a store into a local folder, files that are gone removed."""
+    import shutil
+
+    shutil.rmtree(out / "figures", ignore_errors=True)
+    target = Files(str(out.absolute()))
+    for name in files.list("site"):
+        if name == "figures":
+            for figure in files.list("site/figures"):
+                target.write_bytes(f"figures/{figure}", files.read_bytes(f"site/figures/{figure}"))
+        else:
+            target.write_bytes(name, files.read_bytes(f"site/{name}"))
+
+
+@cli.command(app, "agreement", example="hindcast reports agreement anna.json ben.json --json")
+def agreement_command(
+    marks: Annotated[list[Path], typer.Argument(help="Files of marks that the explorer exported.")],
+    json_: cli.JsonOption = False,
+) -> None:
+    """Agreement of reviewers' marks: Cohen's kappa by pairs, Krippendorff's alpha over all."""
+    from jobs.reports.agreement import agree
+
+    cli.finish(agree(marks), as_json=json_)
+
+
+@cli.command(app, "compare", example="hindcast reports compare out/last out/now --json")
+def compare_command(
+    before: Annotated[str, typer.Argument(help="Folder of the earlier report.")],
+    after: Annotated[str, typer.Argument(help="Folder of the later report.")],
+    json_: cli.JsonOption = False,
+) -> None:
+    """What changed from one report to another, by how much, whether it is more than noise, and which pages flipped."""
+    from jobs.reports.compare import compare
+    from jobs.reports.explorer import page_labels
+    from jobs.reports.output import read_explorer
+
+    labels = tuple(page_labels(read_explorer(Files(str(Path(p).absolute())), "")) for p in (before, after))
+    done = compare(read_report(before), read_report(after), pages=labels)
+    cli.finish(done, as_json=json_, text=compare_text(done))
+
+
+def compare_text(done: dict[str, Any]) -> str:
+    """The comparison as lines for people."""
+    from jobs.reports.verdict import short
+
+    lines = [f"{done['before']['run'] or 'before'} -> {done['after']['run'] or 'after'}"]
+    for f in done["figures"]:
+        if f["statistic"] == "spearman":
+            noise = "within noise" if f["within_noise"] else "more than noise"
+            change = f"{short(f['change'])} ({short(f['low'])} to {short(f['high'])}, {noise})"
+            lines.append(f"  {f['set']:6}{f['variant']:16}{short(f['before'])} -> {short(f['after'])}  {change}")
+    for variant, flips in done["pages"]["flips"].items():
+        lines.append(f"  {variant}: {flips['flipped']} of {flips['n']} labels of common pages changed")
+    return "\n".join(lines)
+
+
+def read_report(folder: str) -> dict[str, Any]:
+    """report.json of a local folder; InputError if there is none."""
+    path = Path(folder) / "report.json"
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}): name the folder of a report") from None
