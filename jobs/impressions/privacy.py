@@ -97,21 +97,30 @@ def regions_of(locale: str) -> tuple[str, ...]:
     return tuple(region[:1]) or _REGIONS.get(parts[0].lower(), ())
 
 
-def mask_object(document: dict[str, Any], *, salt: Salt, queries: frozenset[str], ids: frozenset[str]) -> bytes:
-    """A refused document as it may be kept: query fields masked, id fields hashed, at any depth, as JSON bytes."""
-    return orjson.dumps(_masked(document, salt=salt, queries=queries, ids=ids), default=str)
+@dataclass(frozen=True, kw_only=True)
+class Hidden:
+    """Names of fields, at any depth of a document: query texts are masked, ids hashed, others dropped."""
+
+    queries: frozenset[str]
+    ids: frozenset[str]
+    dropped: frozenset[str]
 
 
-def _masked(value: Any, *, salt: Salt, queries: frozenset[str], ids: frozenset[str], name: str = "") -> Any:
+def mask_object(document: dict[str, Any], *, salt: Salt, hidden: Hidden) -> bytes:
+    """A refused document as it may be kept, as JSON bytes; replay reads it like the original."""
+    return orjson.dumps(_masked(document, salt, hidden, ""), default=str)
+
+
+def _masked(value: Any, salt: Salt, hidden: Hidden, name: str) -> Any:
     if isinstance(value, dict):
-        return {k: _masked(v, salt=salt, queries=queries, ids=ids, name=k) for k, v in value.items()}
+        return {k: _masked(v, salt, hidden, k) for k, v in value.items() if k not in hidden.dropped}
     if isinstance(value, list):
-        return [_masked(v, salt=salt, queries=queries, ids=ids, name=name) for v in value]
-    if name in ids and value not in (None, "") and not isinstance(value, bool):
+        return [_masked(v, salt, hidden, name) for v in value]
+    if name in hidden.ids and value not in (None, "") and not isinstance(value, bool):
         return salt.token(str(value))
     if not isinstance(value, str):
         return value
-    return mask_text(value) if name in queries else _EMAIL.sub("<email>", value)
+    return mask_text(value) if name in hidden.queries else _EMAIL.sub("<email>", value)
 
 
 def mask_loose(text: str) -> str:

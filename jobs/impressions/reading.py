@@ -11,14 +11,14 @@ from jobs.core.errors import InputError
 from jobs.core.storage import filesystem
 from jobs.impressions.layout import Layout
 from jobs.impressions.lines import RAW_LIMIT, Line, read_lines, unpacked
-from jobs.impressions.privacy import Salt, mask_loose, mask_object
+from jobs.impressions.privacy import Hidden, Salt, mask_loose, mask_object
 from jobs.impressions.text_tables import CsvReader, JsonReader
 from jobs.impressions.ubi import Tally, UbiReader
 
 _LINES, _BYTES = 100_000, 48 << 20
 """A batch of lines ends at either bound, so that memory depends neither on a file's length nor on its lines'."""
 
-_UBI_QUERIES = frozenset({"user_query", "query", "message"})
+_UBI_QUERIES = frozenset({"user_query", "message"})
 _UBI_IDS = frozenset({"user_id", "client_id", "session_id"})
 
 RawOf = Callable[[list[int]], list[str]]
@@ -80,7 +80,7 @@ def _chunks(lines: Iterator[Line]) -> Iterator[tuple[list[Line], bool]]:
     yield held, True
 
 
-def _raw_lines(chunk: list[Line], header: list[str], separator: str, fields: tuple, salt: Salt) -> RawOf:
+def _raw_lines(chunk: list[Line], header: list[str], separator: str, fields: Hidden, salt: Salt) -> RawOf:
     def raw(numbers: list[int]) -> list[str]:
         by_number = {line.number: line for line in chunk}
         return [raw_text(by_number[n].content if n in by_number else b"", header, separator, fields, salt) for n in numbers]
@@ -88,14 +88,13 @@ def _raw_lines(chunk: list[Line], header: list[str], separator: str, fields: tup
     return raw
 
 
-def raw_text(content: bytes, header: list[str], separator: str, fields: tuple, salt: Salt) -> str:
+def raw_text(content: bytes, header: list[str], separator: str, fields: Hidden, salt: Salt) -> str:
     """Refused bytes as they may be kept: masked JSON where they are an object or a CSV row, else masked text; at most
     RAW_LIMIT bytes."""
     document = _object(content, header, separator)
     if document is None:
         return mask_loose(content[:RAW_LIMIT].decode("utf-8", "backslashreplace"))[:RAW_LIMIT]
-    queries, ids = fields
-    kept = mask_object(document, salt=salt, queries=queries, ids=ids)
+    kept = mask_object(document, salt=salt, hidden=fields)
     return kept[:RAW_LIMIT].decode("utf-8", "ignore")
 
 
@@ -110,10 +109,16 @@ def _object(content: bytes, header: list[str], separator: str) -> dict | None:
     return dict(zip(header, row, strict=True)) if len(row) == len(header) else None
 
 
-def hidden_fields(layout: Layout) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the fields whose text is masked and of those whose ids are hashed in quarantine."""
+def hidden_fields(layout: Layout) -> Hidden:
+    """Names of the fields that a refused row may not keep as they came.
+
+    UBI's `query` is the engine's own request: it repeats what the user typed and who did, nothing here reads it, so it goes.
+    """
     named = {f: layout.column(f).rsplit(".", 1)[-1] for f in ("query", "user", "session")}
-    return _UBI_QUERIES | {named["query"]}, _UBI_IDS | {named["user"], named["session"]}
+    mapped = {c.rsplit(".", 1)[-1] for c in layout.columns.values()}
+    dropped = frozenset({"query"} - mapped) if layout.format == "ubi" else frozenset()
+    queries = (_UBI_QUERIES | {named["query"]}) - dropped
+    return Hidden(queries=queries, ids=_UBI_IDS | {named["user"], named["session"]}, dropped=dropped)
 
 
 def _columnar(
@@ -122,12 +127,12 @@ def _columnar(
     from jobs.impressions.columnar import ColumnarReader
 
     reader = ColumnarReader(layout, name=uri, constants=constants)
-    queries, ids = hidden_fields(layout)
+    hidden = hidden_fields(layout)
     for rows, held in reader.batches(uri):
         first = rows["line"][0] if rows.height else 1
 
         def raw(numbers: list[int], held: pl.DataFrame = held, first: int = first) -> list[str]:
             found = held[[n - first for n in numbers]].to_dicts()
-            return [mask_object(d, salt=salt, queries=queries, ids=ids)[:RAW_LIMIT].decode("utf-8", "ignore") for d in found]
+            return [mask_object(d, salt=salt, hidden=hidden)[:RAW_LIMIT].decode("utf-8", "ignore") for d in found]
 
         yield Batch(rows=rows, raw=raw), reader.tally
