@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from preconditions import Missing, check_disk, check_java
+from machine import Missing, check_disk, check_java
 
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / ".cache" / "setup"
@@ -86,7 +86,7 @@ def make_local_llm() -> None:
 
 def make_jars() -> None:
     """The Delta jars, verified."""
-    from jars import fetch
+    from fetch_jars import fetch
 
     fetch()
 
@@ -99,7 +99,7 @@ STAGES = (
     Stage(name="airflow", meaning="Airflow environment", gib=1, make=make_airflow,
           product=".venv-airflow/bin/airflow", inputs=("requirements/airflow-dev.txt",)),
     Stage(name="jars", meaning="Delta jars", gib=0.2, make=make_jars, product=".jars",
-          inputs=("setup/jars.sha256", "setup/jars-pom.xml", "setup/jars.py")),
+          inputs=("jobs/doctor/jars.sha256", "setup/jars-pom.xml", "setup/fetch_jars.py")),
 )
 SITE = f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 LOCAL_LLM = Stage(name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm,

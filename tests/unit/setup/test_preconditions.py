@@ -2,15 +2,11 @@
 
 import os
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "setup"))
-
-import preconditions  # noqa: E402 - set-up is no package: it runs before anything is installed
+from jobs.doctor import machine
 
 JAVA_OUTPUTS = [
     ('openjdk version "17.0.15" 2025-04-15', 17, "Debian's 17"),
@@ -23,7 +19,7 @@ JAVA_OUTPUTS = [
 
 @pytest.mark.parametrize(("text", "version", "reason"), JAVA_OUTPUTS)
 def test_java_version_is_read(text: str, version: int | None, reason: str) -> None:
-    assert preconditions.java_version(text) == version, reason
+    assert machine.java_version(text) == version, reason
 
 
 def _java(folder: Path, version: str) -> Path:
@@ -43,36 +39,36 @@ def test_only_java_17_to_21_is_taken(tmp_path: Path, version: str, fits: bool) -
     _java(tmp_path / "bin", version)
     environment = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}/usr/bin:/bin"}
     if fits:
-        assert preconditions.check_java(environment) == int(version.split(".")[0])
+        assert machine.check_java(environment) == int(version.split(".")[0])
         return
-    with pytest.raises(preconditions.Missing, match="Java 17 or 21 is needed"):
-        preconditions.check_java(environment)
+    with pytest.raises(machine.Missing, match="Java 17 or 21 is needed"):
+        machine.check_java(environment)
 
 
 def test_java_home_counts_before_the_path(tmp_path: Path) -> None:
     _java(tmp_path / "bin", "1.8.0_402")
     _java(tmp_path / "home" / "bin", "17.0.1")
     environment = {"PATH": str(tmp_path / "bin"), "JAVA_HOME": str(tmp_path / "home")}
-    assert preconditions.check_java({**environment, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}) == 17
-    with pytest.raises(preconditions.Missing, match="JAVA_HOME has no"):
-        preconditions.check_java({**environment, "JAVA_HOME": str(tmp_path)[:-1] + "/nowhere"})
+    assert machine.check_java({**environment, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}) == 17
+    with pytest.raises(machine.Missing, match="JAVA_HOME has no"):
+        machine.check_java({**environment, "JAVA_HOME": str(tmp_path)[:-1] + "/nowhere"})
 
 
 def test_no_java_names_the_version_and_the_way_out() -> None:
-    with pytest.raises(preconditions.Missing, match=r"Java 17 or 21 is needed, but there is no java.*install it"):
-        preconditions.check_java({"PATH": "/nowhere"})
+    with pytest.raises(machine.Missing, match=r"Java 17 or 21 is needed, but there is no java.*install it"):
+        machine.check_java({"PATH": "/nowhere"})
 
 
 @pytest.mark.parametrize(("version", "fits"), PYTHONS)
 def test_python_versions(version: tuple[int, ...], fits: bool) -> None:
     if fits:
-        assert preconditions.check_python(version) is None
+        assert machine.check_python(version) is None
         return
-    with pytest.raises(preconditions.Missing, match=r"Python 3\.11, 3\.12 or 3\.13 is needed"):
-        preconditions.check_python(version)
+    with pytest.raises(machine.Missing, match=r"Python 3\.11, 3\.12 or 3\.13 is needed"):
+        machine.check_python(version)
 
 
 def test_disk_space_says_how_much(tmp_path: Path) -> None:
-    assert preconditions.check_disk(str(tmp_path), 0.001) is None
-    with pytest.raises(preconditions.Missing, match=r"1000000 GiB of free disk space are needed .* GiB are there"):
-        preconditions.check_disk(str(tmp_path), 1e6)
+    assert machine.check_disk(str(tmp_path), 0.001) is None
+    with pytest.raises(machine.Missing, match=r"1000000 GiB of free disk space are needed .* GiB are there"):
+        machine.check_disk(str(tmp_path), 1e6)

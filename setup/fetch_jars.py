@@ -1,13 +1,13 @@
-"""The Delta jars: fetched with Maven or with Spark's own Ivy, kept only if every hash of jars.sha256 agrees."""
+"""The Delta jars: fetched with Maven or Spark's own Ivy, kept only if every hash of jobs/doctor/jars.sha256 agrees."""
 
-import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from preconditions import Missing
+from jars import differences, expected
+from machine import Missing
 
 ROOT = Path(__file__).resolve().parent.parent
 JARS = ROOT / ".jars"
@@ -15,15 +15,9 @@ COORDINATES = "io.delta:delta-spark_4.1_2.13:4.4.0"
 GROUPS = "io.delta,io.unitycatalog"
 
 
-def expected() -> dict[str, str]:
-    """sha256 by jar name, as committed."""
-    lines = (ROOT / "setup" / "jars.sha256").read_text().splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
-
-
 def fetch() -> None:
     """Put the verified jars into .jars; Missing if one could not be fetched or has another hash."""
-    if _complete(JARS):
+    if not differences(JARS):
         return
     with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as folder:
         found = Path(folder)
@@ -70,18 +64,9 @@ def _run(command: list[str], *, environment: dict[str, str]) -> None:
 
 
 def _verify(folder: Path) -> None:
-    for name, digest in expected().items():
-        path = folder / name
-        if not path.exists():
-            raise Missing(f"{name} was not among the fetched jars: remove .cache and run make setup again")
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if found != digest:
-            raise Missing(f"{name} has sha256 {found}, not {digest}: it was changed on its way; do not use that source")
-
-
-def _complete(folder: Path) -> bool:
-    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
-    return found == expected()
+    wrong = differences(folder)
+    if wrong:
+        raise Missing(f"the fetched jars are not those of this version ({'; '.join(wrong)}): do not use that source")
 
 
 def _move(folder: Path) -> None:

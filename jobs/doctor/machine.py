@@ -1,4 +1,4 @@
-"""What must be there before anything is set up: Python, Java and disk space; one sentence and exit code 1 otherwise.
+"""What a machine must have: Python, Java and disk space; a sentence with the way out for each that is missing.
 
 Runs on any Python 3 (it must be able to say that a Python is too old), so only the standard library and plain syntax.
 """
