@@ -102,7 +102,7 @@ def model(name: str) -> Finding:
     def look() -> str:
         files = find_model(name)
         if files.revision == "unresolved":
-            raise machine.Missing(f"the files of {name} are not on this machine: name a folder that holds them, or fetch"
+            raise machine.Missing(f"the files of {name} are not on this machine: name their folder, or fetch"
                                   " them once with HF_HUB_OFFLINE=0")
         return f"{files.name}, revision {files.revision}"
 
