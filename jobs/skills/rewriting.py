@@ -21,7 +21,8 @@ from jobs.skills.skill import GENERIC, Skill
 from jobs.skills.terms import Lexicon, words
 from schemas.skill_replies import REWRITE_REPLY
 
-ADDED_WORDS = 5  # of a template: more of them turn the query's vector away from the query
+ADDED_WORDS = 3  # of a template: more of them turn the vector away from the query (measured with 2, 3 and 5)
+LEAST = 2  # first results that must hold a word of theirs: a single one may be about anything
 SKILL_WORDS = 2  # of a skill's own that a template adds where the first results hold none of them
 
 
@@ -136,7 +137,7 @@ class LlmRewriter:
 
 
 class OfflineRewriter:
-    """Templates in place of a model: the query and up to five words, of the first results and of the skill."""
+    """Templates in place of a model: the query and up to three words, of the first results and of the skill."""
 
     name = OFFLINE
 
@@ -150,7 +151,7 @@ class OfflineRewriter:
     def _words(self, job: Job) -> list[str]:
         asked = set(words(job.query.text))
         counts = Counter(word for text in job.texts for word in set(words(text)) - asked)
-        held = [word for word, _ in counts.most_common()]
+        held = [word for word, number in counts.most_common() if number >= LEAST]
         found = sorted(held, key=lambda word: (-counts[word] * self._lexicon.weight(word), word))
         own = [word for one in (job.skill.domains if job.skill else ()) for word in words(one) if word not in asked]
         shared = [word for word in own if word in counts]
