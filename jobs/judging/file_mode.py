@@ -105,7 +105,8 @@ def _compute(job: FileJob, variants: Sequence[str], todo: Iterator[Work], sink: 
     from jobs.judging import baseline
 
     # The vectors stay in memory: without a store there is no folder that the user has named for them.
-    embedder, tally = Embedder(job.settings.evidence.embedding_model), Tally()
+    needed = any(variant != "evidence_only" for variant in variants)
+    embedder, tally = Embedder(job.settings.evidence.embedding_model) if needed else None, Tally()
     while some := list(islice(todo, CHUNK)):
         pages = [page for _, page, _ in some]
         rows = {page.page_id: card for _, page, card in some}
