@@ -18,7 +18,7 @@ CurveValues = Mapping[tuple[str | None, int], float]
 """(segment, rank) to examination; (None, rank) serves segments that have no curve of their own."""
 
 CurveErrors = Mapping[tuple[str | None, int], tuple[float, ...]]
-"""(segment, rank) to the curve's error there, split into independent factors (propensity.curve.Curve.loadings)."""
+"""(segment, rank) to the curve's error there: common factors, and last the rank's own (Curve.loadings)."""
 
 
 def pair_sums(
@@ -94,7 +94,7 @@ def _examined(
     size = max((len(v) for v in (errors or {}).values()), default=0)
     for factor in range(size):
         loading = _looked_up(cells, errors or {}, itemgetter(factor), missing=0.0)
-        variance += _add(n * loading, starts) ** 2
+        variance += _add((n * loading) ** 2, starts) if factor == size - 1 else _add(n * loading, starts) ** 2
     sums = {"examined": _add(n * p, starts), "examined_squared": _add(n * p * p, starts), "curve_variance": variance}
     return {name: pl.Series(name, values) for name, values in sums.items()}
 

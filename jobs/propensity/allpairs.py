@@ -24,8 +24,8 @@ def solve(shown: np.ndarray, clicked: np.ndarray) -> tuple[np.ndarray, np.ndarra
     linked = _linked(clicked)
     inside = linked[:, :, None] & linked[:, None, :]
     a, converged = _newton(np.where(inside, shown, 0.0), np.where(inside, clicked, 0.0), linked)
-    touched = (shown * linked[:, None, :]).sum(axis=2) > 0
-    zero = touched & ((clicked * linked[:, None, :]).sum(axis=2) == 0) & ~linked
+    answered = (shown > 0) & (np.swapaxes(clicked, 1, 2) > 0) & linked[:, None, :]
+    zero = answered.any(axis=2) & (clicked.sum(axis=2) == 0) & ~linked
     p = np.where(linked, np.exp(a), np.where(zero, 0.0, np.nan))
     return p, converged
 

@@ -9,7 +9,7 @@ from jobs.propensity import isotonic
 from jobs.propensity.bootstrap import log_errors
 from jobs.propensity.curve import Curve, Rank, Z, power_slope
 from jobs.propensity.estimators import Estimate
-from jobs.propensity.identify import Verdict
+from jobs.propensity.identify import MIN_PAIRS, Verdict, needed_ranks
 from jobs.propensity.summary import Summary
 
 _NO_CLICK_HIGH = 3.689  # exact 97.5% Poisson bound after 0 clicks
@@ -80,7 +80,7 @@ def curve_id(estimator: str, kind: str, values: np.ndarray) -> str:
 
 
 def _values(estimate: Estimate, summary: Summary) -> _Values:
-    raw = estimate.raw.copy()
+    raw = np.where(_unsure(estimate, summary), np.nan, estimate.raw)
     estimated = ~np.isnan(raw)
     logs, _ = log_errors(estimate.replicates)
     logs = logs * estimate.scale**2
@@ -99,6 +99,12 @@ def _values(estimate: Estimate, summary: Summary) -> _Values:
     if not len(estimate.replicates):
         error = np.full_like(error, np.nan)
     return _Values(raw=raw, error=error, low=low, high=high, covariance=covariance, estimated=estimated)
+
+
+def _unsure(estimate: Estimate, summary: Summary) -> np.ndarray:
+    """Deep ranks that hold hardly any traffic and that too few pairs inform: they continue the curve instead."""
+    deep = np.arange(summary.ranks) >= needed_ranks(summary)
+    return deep & (estimate.pairs < MIN_PAIRS)
 
 
 def _one_click(summary: Summary) -> np.ndarray:

@@ -76,11 +76,11 @@ class Curve:
         return {(self.segment, rank): self.at(rank) for rank in range(1, max_rank + 1)}
 
     def loadings(self, *, factors: int = 3) -> np.ndarray:
-        """Error of the curve as independent factors: shape (ranks, factors + 1), examined error = sum over ranks n @
-        it.
+        """Error of the curve as independent factors: shape (ranks, factors + 1).
 
         The first columns are the leading eigenvectors of the covariance, scaled; the last holds what they leave of each
-        rank's variance, so that no rank's error is smaller than its own. A curve without errors gives zeros.
+        rank's variance, taken as independent between ranks. With n impressions by rank the variance of sum n p is then
+        the sum of (n @ column)^2 over the first and of (n * last)^2 over ranks. A curve without errors gives zeros.
         """
         size = len(self.ranks)
         if self.covariance is None:

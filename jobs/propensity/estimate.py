@@ -11,7 +11,7 @@ from jobs.propensity import declared, estimators
 from jobs.propensity.assemble import curve_of, declared_curve
 from jobs.propensity.curve import Curve
 from jobs.propensity.estimators import Estimate, PairCounts
-from jobs.propensity.identify import EM_MIN_IMPRESSIONS, WIDE, Verdict, judge, worst_error
+from jobs.propensity.identify import EM_MIN_IMPRESSIONS, MIN_PAIRS, WIDE, Verdict, judge, needed_ranks, worst_error
 from jobs.propensity.summary import Summary, summarise
 
 ESTIMATORS = ("auto", "randomised", "allpairs", "pbm_em", "declared")
@@ -106,9 +106,10 @@ def _against_all_traffic(verdict: Verdict, estimate: Estimate, summary: Summary,
 
 
 def _em(summary: Summary, pairs: Callable[[], PairCounts], options: Options) -> Estimate:
-    """pbm_em, but not run where its own rule refuses it anyway (too few impressions a pair)."""
+    """pbm_em, but not run where its own rules refuse it anyway (too few pairs, or too few impressions each)."""
     _, _, moved, impressions = summary["sizes"]
-    if not moved or impressions / moved < EM_MIN_IMPRESSIONS:
+    few = (summary["moved_pairs"][1 : needed_ranks(summary)] < MIN_PAIRS).any()
+    if few or impressions / moved < EM_MIN_IMPRESSIONS:
         return estimators.refused_em(summary)
     return estimators.pbm_em(pairs(), max_rank=summary.ranks, replicates=options.replicates, start=options.start)
 

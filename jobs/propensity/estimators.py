@@ -118,9 +118,7 @@ def pbm_em(counts: PairCounts, *, max_rank: int, replicates: int, start: float |
 def refused_em(summary: Summary) -> Estimate:
     """What stands in for pbm_em where it is not run: nothing estimated."""
     none = np.full(summary.ranks, np.nan)
-    return Estimate(
-        estimator="pbm_em", raw=none, replicates=np.empty((0, summary.ranks)), pairs=np.zeros(summary.ranks)
-    )
+    return Estimate(estimator="pbm_em", raw=none, replicates=np.empty((0, summary.ranks)), pairs=summary["moved_pairs"])
 
 
 def _em_replicates(counts: PairCounts, p: np.ndarray, *, replicates: int, max_rank: int) -> tuple[np.ndarray, float]:
@@ -135,8 +133,9 @@ def _em_replicates(counts: PairCounts, p: np.ndarray, *, replicates: int, max_ra
 
 
 def _weighted_fit(cells: em.Cells, copies: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """EM of one replicate, on the pairs at two or more ranks: a pair at one rank has the relevance that fits it."""
     weight = copies[cells.pair]
-    kept = weight > 0
+    kept = (weight > 0) & (np.bincount(cells.pair)[cells.pair] > 1)
     if not (kept & (cells.rank == 0)).any():
         return np.full(cells.ranks, np.nan)
     pair = np.unique(cells.pair[kept], return_inverse=True)[1]

@@ -82,15 +82,15 @@ def _nothing(estimate: Estimate, summary: Summary) -> str | None:
 
 
 def _missing(estimate: Estimate, needed: int) -> str | None:
+    few = [k + 1 for k in range(1, needed) if estimate.pairs[k] < MIN_PAIRS]
+    if few:
+        worst = int(estimate.pairs[[k - 1 for k in few]].min())
+        return f"rank {_list(few)} has fewer than {MIN_PAIRS} pairs (fewest: {worst})"
     loose = [k + 1 for k in range(1, needed) if np.isnan(estimate.raw[k])]
     if np.isnan(estimate.raw[0]) or len(loose) == needed - 1:
         return f"{_how(estimate)} tie no rank to rank 1"
     if loose:
         return f"{_how(estimate)} do not tie rank {_list(loose)} to rank 1"
-    few = [k + 1 for k in range(1, needed) if estimate.pairs[k] < MIN_PAIRS]
-    if few:
-        worst = int(estimate.pairs[[k - 1 for k in few]].min())
-        return f"rank {_list(few)} has fewer than {MIN_PAIRS} pairs (fewest: {worst})"
     return None if estimate.converged else f"{estimate.estimator} did not converge"
 
 

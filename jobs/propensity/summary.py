@@ -24,8 +24,9 @@ class Summary:
     """Arrays by name, all additive. With R replicates and K ranks:
 
     `shown_V`, `clicked_V` (R+1, K, K) and `pairs_V` (K,) per variation V; `random_shown`, `random_clicked` (R+1, K) and
-    `random_pairs` (K,) of randomised traffic; `impressions`, `clicks` (K+1,), the last for deeper ranks; `sizes` (4,):
-    queries, pairs, pairs at two or more ranks, their impressions.
+    `random_pairs` (K,) of randomised traffic; `moved_pairs` (K,) pairs that stand at this and another rank;
+    `impressions`, `clicks` (K+1,), the last for deeper ranks; `sizes` (4,): queries, pairs, pairs at two or more
+    ranks, their impressions.
     """
 
     arrays: dict[str, np.ndarray]
@@ -73,7 +74,7 @@ def summarise(counts: pl.DataFrame, *, max_rank: int, replicates: int, unit: str
     _check(counts)
     used = _with_unit(counts, unit).filter(pl.col("rank") <= max_rank)
     arrays = {"impressions": _by_rank(counts, "impressions", max_rank), "clicks": _by_rank(counts, "clicks", max_rank)}
-    arrays |= _random(used, max_rank, replicates) | {"sizes": _sizes(used)}
+    arrays |= _random(used, max_rank, replicates) | _sizes(used, max_rank)
     for name, found in harvest(used).items():
         arrays |= {
             f"shown_{name}": _table(found.rows, "shown", max_rank, replicates),
@@ -136,7 +137,10 @@ def _random(used: pl.DataFrame, ranks: int, replicates: int) -> dict[str, np.nda
     return sums | {"random_pairs": _place(pairs, "pairs", ranks)}
 
 
-def _sizes(used: pl.DataFrame) -> np.ndarray:
-    pairs = used.group_by("query_key", "item_key").agg(pl.col("rank").n_unique().alias("ranks"), pl.sum("impressions"))
+def _sizes(used: pl.DataFrame, ranks: int) -> dict[str, np.ndarray]:
+    cells = used.group_by("query_key", "item_key", "rank").agg(pl.sum("impressions")).filter(pl.col("impressions") > 0)
+    moved_cells = cells.filter(pl.len().over("query_key", "item_key") > 1).group_by("rank").agg(pl.len().alias("pairs"))
+    pairs = cells.group_by("query_key", "item_key").agg(pl.len().alias("ranks"), pl.sum("impressions"))
     moved = pairs.filter(pl.col("ranks") > 1)
-    return np.array([used["query_key"].n_unique(), pairs.height, moved.height, moved["impressions"].sum()], float)
+    sizes = [used["query_key"].n_unique(), pairs.height, moved.height, moved["impressions"].sum()]
+    return {"sizes": np.array(sizes, float), "moved_pairs": _place(moved_cells, "pairs", ranks)}
