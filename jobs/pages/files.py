@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from jobs.core.errors import InputError, NotThereError
 from jobs.pages.model import Page
 
+NESTED = ("context", "items", "made")
 SHOWN_REFUSALS = 5  # lines named in the summary; the rest is counted
 
 
@@ -33,8 +34,10 @@ class PagesFile:
 
 
 def read_pages(path: Path, *, defaults: dict[str, Any]) -> PagesFile:
-    """Read pages.jsonl (.gz) or its Parquet form (see `parse_pages`)."""
-    return parse_pages(read_rows(path), name=str(path), defaults=defaults)
+    """Read pages.jsonl (.gz) or its Parquet form, where items, context and made are JSON text (see `parse_pages`)."""
+    rows = read_rows(path)
+    decoded = ((n, _decoded(row)) for n, row in rows) if path.suffix == ".parquet" else rows
+    return parse_pages(decoded, name=str(path), defaults=defaults)
 
 
 def parse_pages(rows: Iterable[tuple[int, dict[str, Any] | str]], *, name: str, defaults: dict[str, Any]) -> PagesFile:
@@ -96,14 +99,17 @@ def write_pages(pages: Iterable[dict[str, Any]], path: Path) -> None:
     """Write lines of pages.jsonl, or Parquet where the name ends so; the folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
-        nested = ("context", "items", "made")
-        flat = [{k: json.dumps(v) if k in nested and v is not None else v for k, v in page.items()} for page in pages]
+        flat = [{k: json.dumps(v) if k in NESTED and v is not None else v for k, v in page.items()} for page in pages]
         pl.DataFrame(flat, infer_schema_length=None).write_parquet(path)
         return
     part = path.with_name(f".{path.name}.part")
     with part.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(page, ensure_ascii=False) + "\n" for page in pages)
     part.replace(path)
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: json.loads(v) if k in NESTED and isinstance(v, str) else v for k, v in row.items()}
 
 
 def _form(path: Path) -> str:

@@ -158,7 +158,10 @@ def _in_rank_order(items: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
 
 
 def _once(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({item["item_id"]: item for item in reversed(items)}.values())[::-1]
+    first: dict[str, dict[str, Any]] = {}
+    for item in items:
+        first.setdefault(item["item_id"], item)
+    return list(first.values())
 
 
 def _numbered(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

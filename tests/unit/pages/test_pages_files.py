@@ -1,0 +1,174 @@
+"""Files of pages, outcomes and the sample: what is accepted, what is refused and why."""
+
+import json
+
+import polars as pl
+import pytest
+
+from jobs.core.errors import InputError, NotThereError
+from jobs.core.keys import key_hex, query_key
+from jobs.pages.files import parse_pages, read_pages, write_pages
+from jobs.pages.model import page_dicts, pages_frame
+from jobs.pages.outcomes import join_counts, read_outcomes
+from jobs.pages.sample import even_shares, sample_queries
+from jobs.pages.show import page_text
+from jobs.pages.shown import coverage, page_views, smallest
+from schemas.pages import PAGES
+
+
+def parsed(*rows, **defaults):
+    return parse_pages(enumerate(rows, start=1), name="f", defaults=defaults)
+
+
+PAGE = {"page_id": "p", "query": "Jazz  Piano", "items": [{"item_id": "a"}, {"item_id": 12345, "rank": 2}]}
+
+
+def test_only_id_query_and_items_are_needed():
+    (page,) = parsed(PAGE, corpus="c").pages
+    assert [(i["item_id"], i["rank"], i["title"]) for i in page["items"]] == [("a", 1, ""), ("12345", 2, "")]
+    assert page["query_key"] == key_hex(query_key("c", "", "jazz piano"))
+    assert (page["set"], page["configuration"], page["system"], page["instance"]) == ("other", "shown", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "why"),
+    [
+        ({"query": " "}, "query is empty", "no query"),
+        ({"items": []}, "items", "no items"),
+        ({"items": [{"item_id": "a"}, {"item_id": "a"}]}, "stands twice", "an item twice"),
+        ({"items": [{"item_id": "a", "rank": 1}, {"item_id": "b", "rank": 1}]}, "stands twice", "a rank twice"),
+        ({"items": [{"item_id": ""}]}, "item_id", "an empty id"),
+        ({"items": [{"item_id": "a", "rank": 0}]}, "rank", "ranks start at 1"),
+        ({"system": "c"}, "system", "a third system"),
+        ({"human_label": 1.5}, "human_label", "a label outside [0, 1]"),
+        ({"truth": float("nan")}, "truth", "no number"),
+        ({"set": "mine"}, "set", "an unknown set"),
+    ],
+)
+def test_refused_pages_say_why(change, said, why):
+    got = parsed(PAGE, {**PAGE, "page_id": "q", **change})
+    assert len(got.pages) == 1, why
+    assert said in got.refused[0][1], why
+    assert got.refused[0][0] == 2
+
+
+def test_a_second_page_of_the_same_id_is_refused():
+    assert "stands twice" in parsed(PAGE, PAGE).refused[0][1]
+
+
+def test_no_page_at_all_is_an_error():
+    with pytest.raises(InputError, match="holds no page"):
+        parsed({**PAGE, "items": []})
+    with pytest.raises(InputError, match="no lines"):
+        parsed()
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(NotThereError, match=r"nope\.jsonl"):
+        read_pages(tmp_path / "nope.jsonl", defaults={})
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.parquet"])
+def test_written_pages_are_read_again(tmp_path, name):
+    pages = parsed({**PAGE, "context": {"need": "to dance"}}, {**PAGE, "page_id": "q"}).pages
+    write_pages(pages, tmp_path / name)
+    assert read_pages(tmp_path / name, defaults={}).pages == pages
+
+
+def test_table_rows_and_file_rows_are_the_same_pages():
+    pages = parsed({**PAGE, "context": "line\u2028separator"}).pages
+    frame = pages_frame(pages, run="night-2024-03-20", set_name="other")
+    assert PAGES.problems(frame) == []
+    assert page_dicts(frame) == pages
+    assert PAGES.problems(pages_frame([], run="night-2024-03-20", set_name="other")) == []
+
+
+def test_show_has_a_line_for_everything():
+    text = page_text({**parsed(PAGE).pages[0], "truth": 0.5, "truth_standard_error": 0.1, "made": {"from": "here"}})
+    for said in ("Jazz  Piano", "12345", "0.500, 95% interval 0.304 to 0.696", "from: here", "human label: -"):
+        assert said in text
+
+
+def test_outcomes_by_key_or_by_query(tmp_path):
+    key = key_hex(query_key("c", "en", "jazz"))
+    rows = [
+        {"query_key": key, "system_a": 1, "system_b": "2.5", "n_a": 10},
+        {"query": "Blues", "system_a": 0, "system_b": 0},
+        {"query": " JAZZ", "system_a": 1, "system_b": 1},
+        {"query_key": "xyz", "system_a": 1, "system_b": 1},
+        {"query": "rock", "system_a": 1},
+        {"system_a": 1, "system_b": 1},
+    ]
+    path = tmp_path / "o.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    got = read_outcomes(path, corpus="c", locale="en")
+    assert got.rows[key] == {"system_a": 1, "system_b": 2.5, "n_a": 10, "n_b": None, "standard_error_a": None,
+                             "standard_error_b": None}  # fmt: skip
+    assert set(got.rows) == {key, key_hex(query_key("c", "en", "blues"))}
+    assert [line for line, _ in got.refused] == [3, 4, 5, 6], "twice, no key, no number, nothing"
+
+
+def test_join_counts():
+    assert join_counts({"1", "2", "3"}, {"3", "4"}) == {"both": 1, "pages_only": 2, "outcomes_only": 1}
+
+
+def queries(n, *, start=0, users=50, locale="en"):
+    keys = pl.int_range(start, start + n, eager=True).cast(pl.Int64) * 7_919_317_523_411
+    return pl.DataFrame({"query_key": keys}).with_columns(users=pl.lit(users), locale=pl.lit(locale))
+
+
+def test_tomorrows_sample_is_todays_plus_news():
+    today, tomorrow = queries(2000), queries(2000, start=40)
+    one, two = (set(sample_queries(q, size=500)["query_key"]) for q in (today, tomorrow))
+    gone = one - set(tomorrow["query_key"])
+    assert len(one) == len(two) == 500
+    assert len(one - two) <= len(gone) + 40, "only what left, or was pushed out by what came"
+    assert one == set(sample_queries(today.sample(fraction=1, shuffle=True, seed=2), size=500)["query_key"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total", "want", "why"),
+    [
+        ([100, 100], 50, [25, 25], "even"),
+        ([5, 100], 50, [5, 45], "what one lacks the other gives"),
+        ([5, 5], 50, [5, 5], "all there is"),
+        ([1, 2, 100], 6, [1, 2, 3], "shares grow as small groups run out"),
+        ([], 5, [], "no strata"),
+    ],
+)
+def test_even_shares(sizes, total, want, why):
+    assert even_shares(sizes, total) == want, why
+
+
+def test_strata_are_sampled_alike():
+    many = pl.concat([queries(1000), queries(30, start=5000, locale="de"), queries(500, start=9000, users=300)])
+    got = sample_queries(many, size=150, strata=("locale", "popularity"))
+    assert got.group_by("locale", "users").len().sort("len")["len"].to_list() == [30, 60, 60]
+    assert got.columns == many.columns
+
+
+def views(n, *, query=1, ranker="old"):
+    rows = [
+        {"corpus": "c", "locale": "en", "query": "q", "query_key": query, "ranker": ranker, "search_id": f"{ranker}{i}",
+         "item_id": f"i{place}", "rank": place}
+        for i in range(n) for place in (2, 1)
+    ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def test_page_views_are_whole_and_their_sample_is_stable():
+    rows = pl.concat([views(50), views(2, ranker="new"), views(5, query=2)])
+    found = page_views(rows)
+    assert set(found["items"].to_list()[0]) == {"i1", "i2"}
+    assert found["items"].to_list()[0] == ["i1", "i2"], "in rank order"
+    some = smallest(found, instances=3)
+    assert some.group_by("query_key", "ranker").len().sort("query_key", "ranker")["len"].to_list() == [2, 3, 3]
+    halves = pl.concat([smallest(page_views(rows[:60]), instances=3), smallest(page_views(rows[60:]), instances=3)])
+    assert set(smallest(halves, instances=3)["search_id"]) == set(some["search_id"]), "files apart give the same"
+
+
+def test_coverage_tells_where_systems_differ():
+    made = [{"system": s, "query_key": k} for s, k in [("a", "1"), ("a", "1"), ("a", "2"), ("b", "1")]]
+    got = coverage(made)
+    assert (got["queries_both"], got["queries_a_only"], got["queries_b_only"]) == (1, 1, 0)
+    assert got["instances"] == {"a": {"1": 1, "2": 1}, "b": {"1": 1}}
