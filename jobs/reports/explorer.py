@@ -51,7 +51,7 @@ CARD = (
 LABEL = ("label", "expected_label", "reason", "rationale", "cited", "cited_invented", "reused_from_plain", "model")
 DROPPED = ("near_duplicate", "exact_match", "beyond_k")
 RATIONALE = 600
-"""Characters of a rationale that are shown; longer ones end with an ellipsis (the Parquet export has the whole text)."""
+"""Characters of a rationale that are shown; longer ones end with an ellipsis (all of it is in the Parquet export)."""
 
 
 class _Texts:
