@@ -39,14 +39,17 @@ class Joined:
     duplicates: int
 
 
-def join_documents(documents: pl.DataFrame, *, shown: str, lateness_days: int) -> Joined:
+def join_documents(
+    documents: pl.DataFrame, *, shown: str, lateness_days: int, doubted: pl.DataFrame | None = None
+) -> Joined:
     """Canonical impressions of the documents (documents.DOCUMENT plus `context`: seen by an earlier ingestion).
 
+    `doubted` (file, line) are documents whose event id another search contradicts (see contradicting_events).
     `shown`: "listed" takes every hit of the query row, "displayed" only explicit impression events, "auto" displayed
     where events that arrived by the query row's arrival day exist, else listed.
     """
     frame = documents.sort(PLACE).with_row_index("n")
-    doubted = _conflicts(frame)
+    doubted = _conflicts(frame, doubted)
     kept = frame.join(doubted.select("n"), on="n", how="anti") if doubted.height else frame
     rows, more = _flat(kept.filter(pl.col("kind") == Kind.ROW))
     told = kept.filter(pl.col("kind") != Kind.ROW)
@@ -67,7 +70,9 @@ def _accounted(frame: pl.DataFrame, rows: pl.DataFrame, refused: pl.DataFrame, m
     lost = own.join(refused, on="n").select("file", "line", "byte_offset", "reason")
     doubled = own.join(more, on="n", how="semi").height
     still = frame.filter("context").join(refused, on="n", how="semi").select("file", "line")
-    return Joined(rows=rows, refused=lost, still_refused=still, duplicates=doubled, accepted=own.height - doubled - lost.height)
+    return Joined(
+        rows=rows, refused=lost, still_refused=still, duplicates=doubled, accepted=own.height - doubled - lost.height
+    )
 
 
 def _copies(told: pl.DataFrame) -> pl.DataFrame:
@@ -77,31 +82,42 @@ def _copies(told: pl.DataFrame) -> pl.DataFrame:
     return body.filter(~pl.struct(pl.exclude("n")).is_first_distinct()).select("n")
 
 
-def _conflicts(frame: pl.DataFrame) -> pl.DataFrame:
+def _conflicts(frame: pl.DataFrame, told: pl.DataFrame | None) -> pl.DataFrame:
     """Documents (n, search_id, reason) that contradict another: one event id with two contents, one search with two
     queries.
 
     Among those of the first arrival day nobody can tell which is right, so all go; one that comes on a later day goes
     alone, since what it contradicts has already been used.
     """
-    found = [_contradicting(frame, by="event_key", what="contents"), _contradicting(frame, by="search_id", what="query_key")]
+    events = with_contents(frame.filter(pl.col("event_key").is_not_null()))
+    queries = frame.filter(pl.col("query_key").is_not_null())
+    found = [
+        contradicting(events, by="event_key", what="contents"),
+        contradicting(queries, by="search_id", what="query_key"),
+    ]
+    if told is not None:
+        found.append(frame.join(told, on=["file", "line"], how="semi"))
     numbers = pl.concat([f.select("n", "search_id") for f in found]).unique("n")
     return numbers.with_columns(pl.lit(reasons.CONFLICT).alias("reason"))
 
 
-def _contradicting(frame: pl.DataFrame, *, by: str, what: str) -> pl.DataFrame:
-    contents = pl.struct("kind", "search_id", "item_id", "rank", "at", "query_key", "interaction").hash().alias("contents")
-    told = frame.filter(pl.col(by).is_not_null())
-    told = told.with_columns(contents) if what == "contents" else told.filter(pl.col(what).is_not_null())
-    spread = told.group_by(by).agg(pl.col(what).min().alias("low"), pl.col(what).max().alias("high"))
+def with_contents(events: pl.DataFrame) -> pl.DataFrame:
+    """Documents with a hash of what an event says, its ids and places apart, and its arrival day."""
+    said = pl.struct("kind", "search_id", "item_id", "rank", "at", "query_key", "interaction")
+    return events.with_columns(said.hash().alias("contents"))
+
+
+def contradicting(frame: pl.DataFrame, *, by: str, what: str) -> pl.DataFrame:
+    """Rows whose `by` has several values of `what`: all of the first arrival day's if these differ among themselves,
+    else only later ones that differ from them."""
+    spread = frame.group_by(by).agg(pl.col(what).min().alias("low"), pl.col(what).max().alias("high"))
     doubtful = spread.filter(pl.col("low") != pl.col("high"))
-    told = told.join(doubtful, on=by, how="semi").with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
-    late = pl.col("arrival_day") > pl.col("arrival_day").min().over(by)
-    told = told.with_columns(late.alias("late"))
+    told = frame.join(doubtful, on=by, how="semi").with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
+    told = told.with_columns((pl.col("arrival_day") > pl.col("arrival_day").min().over(by)).alias("late"))
     early = pl.col(what).filter(~pl.col("late"))
     split = early.n_unique().over(by) > 1
     other = pl.col(what) != early.first().over(by)
-    return told.filter(pl.when(split).then(True).otherwise(pl.col("late") & other))  # noqa: FBT003
+    return told.filter(split | (pl.col("late") & other))
 
 
 def _flat(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

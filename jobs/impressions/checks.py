@@ -83,9 +83,7 @@ def _timed(rows: pl.DataFrame, rules: Rules) -> pl.DataFrame:
 def _defaulted(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     own = {"click": "clicked", "user": "user", "session": "session", "query": "query"}
     given = {own.get(n, n): v for n, v in layout.defaults.items()}
-    fills = [
-        pl.col(n).fill_null(pl.lit(v).cast(frame.schema[n])) for n, v in given.items() if n in frame.columns
-    ]
+    fills = [pl.col(n).fill_null(pl.lit(v).cast(frame.schema[n])) for n, v in given.items() if n in frame.columns]
     only = layout.locales[0] if len(layout.locales) == 1 else "und"
     return frame.with_columns(fills).with_columns(pl.col("locale").fill_null(only))
 
@@ -116,7 +114,7 @@ def truth(name: str, dtype: pl.DataType, *, counts: bool) -> pl.Expr:
         return _truth_of_number(column.cast(pl.Float64), counts=counts)
     text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     number = _truth_of_number(text.cast(pl.Float64, strict=False), counts=counts)
-    return pl.when(text.is_in(_TRUE)).then(True).when(text.is_in(_FALSE)).then(False).otherwise(number)  # noqa: FBT003
+    return pl.when(text.is_in(_TRUE)).then(True).when(text.is_in(_FALSE)).then(False).otherwise(number)
 
 
 def _truth_of_number(number: pl.Expr, *, counts: bool) -> pl.Expr:
@@ -183,7 +181,9 @@ def _documents(kept: pl.DataFrame, rules: Rules, file: int) -> pl.DataFrame:
         pl.lit(file, pl.Int64).alias("file"),
         pl.col("place").cast(pl.Int32).alias("rank"),
         arrived.alias("arrived_at"),
-        pl.when(row & pl.col("click_value")).then(pl.max_horizontal(arrived, "click_arrived_at")).alias("click_arrived_at"),
+        pl.when(row & pl.col("click_value"))
+        .then(pl.max_horizontal(arrived, "click_arrived_at"))
+        .alias("click_arrived_at"),
         pl.col("query_normal").alias("query"),
         pl.col("randomised_value").fill_null(value=False).alias("randomised"),
         (row & pl.col("click_value")).fill_null(value=False).alias("clicked"),
@@ -204,7 +204,7 @@ def _keyed(kept: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     return kept.join(queries, on=["locale", "query"], how="left", maintain_order="left")
 
 
-def hashed(frame: pl.DataFrame, column: str, name: str, function) -> pl.DataFrame:  # noqa: ANN001
+def hashed(frame: pl.DataFrame, column: str, name: str, function) -> pl.DataFrame:
     """Add `name`, the function of each distinct text of `column`; null stays null."""
     distinct = frame.select(column).drop_nulls().unique()
     keys = pl.Series(name, [function(text) for text in distinct.to_series()], dtype=pl.Int64)

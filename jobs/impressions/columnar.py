@@ -63,14 +63,18 @@ class ColumnarReader:
             return values.alias(name)
         if values.dtype.is_float():
             whole = values.cast(pl.Int64, strict=False)
-            values = pl.select(pl.when(whole == values).then(whole.cast(pl.String)).otherwise(values.cast(pl.String))).to_series()
+            values = pl.select(
+                pl.when(whole == values).then(whole.cast(pl.String)).otherwise(values.cast(pl.String))
+            ).to_series()
         texts = values.cast(READ[name])
         return pl.select(pl.when(texts != "").then(texts).alias(name)).to_series()
 
 
 def _rank(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     if values.dtype.is_integer():
-        return values.cast(pl.Int64).alias("rank"), pl.Series("reason", [None], dtype=pl.String).new_from_index(0, len(values))
+        return values.cast(pl.Int64).alias("rank"), pl.Series("reason", [None], dtype=pl.String).new_from_index(
+            0, len(values)
+        )
     if values.dtype.is_float():
         whole = values.cast(pl.Int64, strict=False)
         wrong = pl.when((whole.cast(pl.Float64) != values) | (whole.is_null() & values.is_not_null()))
@@ -81,4 +85,6 @@ def _rank(values: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _interaction(values: pl.Series) -> pl.Series:
-    return (values.cast(pl.Float64) if values.dtype.is_numeric() else number_of(values.cast(pl.String))).alias("interaction")
+    return (values.cast(pl.Float64) if values.dtype.is_numeric() else number_of(values.cast(pl.String))).alias(
+        "interaction"
+    )

@@ -46,7 +46,10 @@ def exclude_bots(rows: pl.DataFrame, *, limits: Limits, activity: pl.DataFrame |
 def activity_of(rows: pl.DataFrame) -> pl.DataFrame:
     """Impressions and searches per hour of each session (or user): columns who, hour, impressions, searches."""
     who = rows.select(
-        pl.coalesce("session_key", "user_key").alias("who"), "user_key", "search_id", pl.col("shown_at").dt.hour().alias("hour")
+        pl.coalesce("session_key", "user_key").alias("who"),
+        "user_key",
+        "search_id",
+        pl.col("shown_at").dt.hour().alias("hour"),
     )
     sessions = _activity(who.filter(pl.col("who").is_not_null()))
     others = who.filter(pl.col("user_key").is_not_null() & (pl.col("user_key") != pl.col("who")))
@@ -65,7 +68,18 @@ def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
     A click that arrived on another day than its impression counts on its own arrival day, on a row with impressions 0.
     """
     counted = with_item_key(rows.filter(pl.col("excluded").is_null()))
-    key = ["event_day", "corpus", "locale", "segment", "query_key", "item_key", "rank", "ranker", "randomised", "arrival_day"]
+    key = [
+        "event_day",
+        "corpus",
+        "locale",
+        "segment",
+        "query_key",
+        "item_key",
+        "rank",
+        "ranker",
+        "randomised",
+        "arrival_day",
+    ]
     shown = counted.with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
     acted_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
     on_time = acted_on == pl.col("arrival_day")

@@ -68,6 +68,12 @@ REFUSED = {"file": pl.Int64, "line": pl.Int64, "byte_offset": pl.Int64, "reason"
            "raw": pl.String}  # fmt: skip
 """A refused row before it gets its run and source."""
 
+PLACE = {"file": pl.Int64, "line": pl.Int64}
+"""Where a document stands."""
+
+EVENT = {"event_key": pl.Int64, "contents": pl.UInt64, "arrived_at": _UTC, **PLACE}
+"""What an event with an id says, as a hash, for finding ids that stand for two things."""
+
 MILLION = 1_000_000
 
 

@@ -81,9 +81,16 @@ def _corpus_row(counts: pl.DataFrame, corpus: str, day: date) -> dict:
 
 def _rank_shift(today: pl.DataFrame, before: pl.DataFrame) -> float | None:
     """Largest absolute log ratio of the click rate at one of the first ranks; null where clicks are few."""
-    sums = [f.filter(pl.col("rank") <= _TOP_RANKS).group_by("rank").agg(pl.col("impressions", "clicks").sum()) for f in (today, before)]
-    both = sums[0].join(sums[1], on="rank", suffix="_before").with_columns(
-        (pl.col("clicks_before") / pl.col("impressions_before") * pl.col("impressions")).alias("expected")
+    sums = [
+        f.filter(pl.col("rank") <= _TOP_RANKS).group_by("rank").agg(pl.col("impressions", "clicks").sum())
+        for f in (today, before)
+    ]
+    both = (
+        sums[0]
+        .join(sums[1], on="rank", suffix="_before")
+        .with_columns(
+            (pl.col("clicks_before") / pl.col("impressions_before") * pl.col("impressions")).alias("expected")
+        )
     )
     clear = both.filter(pl.col("expected") >= _MIN_RANK_CLICKS)
     shifts = clear.select((((pl.col("clicks") + 0.5) / (pl.col("expected") + 0.5)).log()).abs().alias("shift"))

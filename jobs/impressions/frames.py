@@ -13,7 +13,9 @@ _GROUP = 100_000
 def write_frame(frame: pl.DataFrame, uri: str) -> str:
     """Write one staged file and return its URI."""
     if is_object_store(uri):
-        frame.write_parquet(rust_uri(uri), compression="lz4", row_group_size=_GROUP, storage_options=storage_options(uri))
+        frame.write_parquet(
+            rust_uri(uri), compression="lz4", row_group_size=_GROUP, storage_options=storage_options(uri)
+        )
         return uri
     path = Path(uri.removeprefix("file://"))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """One ingestion: list, read, join, restate, commit. Everything is staged first; what fails leaves the tables as they were."""
 
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.errors import InputError
-from jobs.core.keys import key_of, range_bounds
+from jobs.core.keys import key_hex, key_of, range_bounds
 from jobs.core.settings import Settings, Source
 from jobs.core.spark import SparkProvider, run_tasks
 from jobs.core.tables import Store
@@ -18,7 +19,7 @@ from jobs.impressions.inputs import InputFile, Ledger
 from jobs.impressions.layout import Layout, layout_of
 from jobs.impressions.privacy import Salt
 from jobs.impressions.restate import day_task
-from jobs.impressions.tasks import join_task, raw_task, read_task
+from jobs.impressions.tasks import events_task, join_task, raw_task, read_task
 from schemas.logs import ITEM_KEYS, QUERIES
 
 TASK_BYTES = {"ubi": 24 << 20, "csv": 24 << 20, "jsonl": 24 << 20, "parquet": 64 << 20, "delta": 64 << 20}
@@ -38,6 +39,10 @@ MIXED_BASE = 0.01
 
 KEEP_DAYS = 14
 """Documents are kept this long after they arrived, so that files read again, and late ones, meet what belongs to them."""
+
+
+LOCK_SECONDS = 6 * 3600.0
+"""Two ingestions of one store wait for each other: a day's counts are made of all its sources."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +66,12 @@ class Ingestion:
     run_day: date | None
     latest: datetime
     say: Callable[[str], None]
+    token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
     def stage(self) -> str:
         """Folder of the staged frames, relative to the store; deleted at the end."""
-        return f"staging/{self.run_id}"
+        return f"staging/{self.run_id}-{self.token}"
 
     def out(self, name: str) -> str:
         """URI of a staged frame."""
@@ -85,6 +91,7 @@ class _Part:
     joined: list[dict] = field(default_factory=list)
     replace: bool = True
     refused: list[str] = field(default_factory=list)
+    doubted: list[str] = field(default_factory=list)
 
     @property
     def source(self) -> Source:
@@ -111,19 +118,23 @@ def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
     Raises InputError, with the tables untouched (refused rows apart), when a file cannot be used, ranks are counted from
     two bases, or more rows are refused than the source allows.
     """
-    try:
-        parts = [_part(r, work) for r in requests if r.files]
-        _read(parts, work)
-        _join(parts, work)
-        _recover_raw(parts, work)
-        kept = quarantine.write(work.store, _refused(parts), run_id=work.run_id, run_day=_run_day(parts, work))
-        for part in parts:
-            _check_share(part)
-        figures = _restate(parts, work)
-        _settle(parts, work)
-        return _summary(parts, figures, kept)
-    finally:
-        work.store.documents.delete(work.stage)
+    with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS):
+        try:
+            return _ingest([_part(r, work) for r in requests if r.files], work)
+        finally:
+            work.store.documents.delete(work.stage)
+
+
+def _ingest(parts: list[_Part], work: Ingestion) -> dict[str, Any]:
+    _read(parts, work)
+    _join(parts, work)
+    _recover_raw(parts, work)
+    resolved = quarantine.write(work.store, _refused(parts), run_id=work.run_id, run_day=_run_day(parts, work))
+    for part in parts:
+        _check_share(part)
+    figures = _restate(parts, work)
+    _settle(parts, work)
+    return _summary(parts, figures, resolved)
 
 
 def _part(request: Request, work: Ingestion) -> _Part:
@@ -154,13 +165,15 @@ def _read(parts: list[_Part], work: Ingestion) -> None:
 
 
 def _read_spec(part: _Part, files: list[InputFile], work: Ingestion, name: str) -> dict:
-    folder = f"ingested/{part.source.name}/documents/{work.run_id}" if part.keep else work.stage
+    files_key = key_hex(key_of(*sorted(f.uri for f in part.request.files)))
+    folder = f"ingested/{part.source.name}/documents/{work.run_id}-{files_key}" if part.keep else work.stage
     return {
         "layout": part.layout.as_dict(),
         "salt": {"secret": work.salt.secret.hex(), "name": work.salt.name},
         "files": [_file_spec(f) for f in files],
         "buckets": part.buckets,
         "out": work.store.documents.uri(f"{folder}/{name}"),
+        "scratch": work.out(name),
         "latest": work.latest.isoformat(),
     }
 
@@ -203,9 +216,10 @@ def _check_bases(part: _Part) -> None:
 
 
 def _join(parts: list[_Part], work: Ingestion) -> None:
+    _find_doubted(parts, work)
     specs, owners = [], []
     for part in parts:
-        context, between = _context(part, work)
+        context, between = _context(part)
         for bucket in range(part.buckets):
             documents = [d["uri"] for r in part.read for d in r["documents"] if d["bucket"] == bucket]
             if documents:
@@ -215,9 +229,25 @@ def _join(parts: list[_Part], work: Ingestion) -> None:
         part.joined.append(result)
 
 
+def _find_doubted(parts: list[_Part], work: Ingestion) -> None:
+    """Events whose id stands for two things; with one bucket the join itself sees them."""
+    specs, owners = [], []
+    for part in parts:
+        events = [e for r in part.read for e in r["events"]]
+        for bucket in sorted({e["bucket"] for e in events}):
+            uris = [e["uri"] for e in events if e["bucket"] == bucket]
+            specs.append({"events": uris, "out": work.out(f"{part.source.name}-doubted-{bucket}.parquet")})
+            owners.append(part)
+    for part, result in zip(
+        owners, run_tasks(work.spark, events_task, specs, label="impressions: event ids"), strict=True
+    ):
+        part.doubted += [result["doubted"]] if result["doubted"] else []
+
+
 def _join_spec(part: _Part, documents: list[str], context: list[str], between: list[str], out: str) -> dict:
     return {
         "documents": documents,
+        "doubted": part.doubted,
         "context": context,
         "between": between,
         "files": [f.key for f in part.request.files],
@@ -227,9 +257,8 @@ def _join_spec(part: _Part, documents: list[str], context: list[str], between: l
     }
 
 
-def _context(part: _Part, work: Ingestion) -> tuple[list[str], list[str]]:
+def _context(part: _Part) -> tuple[list[str], list[str]]:
     """Kept documents that may belong to this ingestion's searches, and the times between which they arrived."""
-    del work
     first, last = part.span()
     if not part.keep or not first:
         part.replace = part.keep
@@ -255,7 +284,9 @@ def _recover_raw(parts: list[_Part], work: Ingestion) -> None:
                 spec = _read_spec(part, files, work, "") | {"refused": refused}
                 specs.append(spec | {"out": work.out(f"{part.source.name}-raw-{i}")})
                 owners.append(part)
-    for part, result in zip(owners, run_tasks(work.spark, raw_task, specs, label="impressions: quarantine"), strict=True):
+    for part, result in zip(
+        owners, run_tasks(work.spark, raw_task, specs, label="impressions: quarantine"), strict=True
+    ):
         part.refused.append(result["refused"])
 
 
@@ -289,7 +320,7 @@ def _check_share(part: _Part) -> None:
         )
 
 
-# --- restating days ----------------------------------------------------------------------------------------------------
+# --- restating days ---
 
 
 def _restate(parts: list[_Part], work: Ingestion) -> list[dict]:
@@ -398,10 +429,12 @@ def _append_texts(table: str, spec: Any, uris: list[str], store: Store) -> None:
         held = store.read(table, where={"corpus": corpus})
         fresh = rows.unique(spec.key, keep="first", maintain_order=True).join(held, on=spec.key, how="anti")
         if fresh.height:
-            store.replace(table, pl.concat([held, fresh.select(spec.names)]).sort(key, *spec.key), where={"corpus": corpus})
+            store.replace(
+                table, pl.concat([held, fresh.select(spec.names)]).sort(key, *spec.key), where={"corpus": corpus}
+            )
 
 
-# --- afterwards --------------------------------------------------------------------------------------------------------
+# --- afterwards ---
 
 
 def _settle(parts: list[_Part], work: Ingestion) -> None:
@@ -419,7 +452,7 @@ def _settle(parts: list[_Part], work: Ingestion) -> None:
             part.ledger.drop_before(date.fromisoformat(newest) - timedelta(days=keep))
 
 
-def _summary(parts: list[_Part], figures: list[dict], quarantined: int) -> dict[str, Any]:
+def _summary(parts: list[_Part], figures: list[dict], resolved: int) -> dict[str, Any]:
     rejected: Counter = sum((p.rejected() for p in parts), Counter())
     actions: Counter = Counter()
     for result in (r for p in parts for r in p.read):
@@ -427,7 +460,9 @@ def _summary(parts: list[_Part], figures: list[dict], quarantined: int) -> dict[
     total = {n: sum(p.total(n) for p in parts) for n in ("rows_in", "accepted", "duplicates", "ignored")}
     lost = total["rows_in"] - total["accepted"] - total["duplicates"] - total["ignored"] - rejected.total()
     if lost:
-        raise InputError(f"{lost} of {total['rows_in']} rows are unaccounted for: this is a defect, report it with the files")
+        raise InputError(
+            f"{lost} of {total['rows_in']} rows are unaccounted for: this is a defect, report it with the files"
+        )
     return {
         **total,
         "rejected": dict(sorted(rejected.items())),
@@ -436,7 +471,7 @@ def _summary(parts: list[_Part], figures: list[dict], quarantined: int) -> dict[
         "days": [f["day"] for f in figures],
         "changed_days": [f["day"] for f in figures if f["changed"]],
         "excluded": sum(f["excluded"] for f in figures),
-        "resolved": quarantined,
+        "resolved": resolved,
         "actions": dict(actions.most_common()),
         "sources": {p.source.name: _source_figures(p) for p in parts},
     }

@@ -6,14 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.core.cli import ConfigOption, CorpusOption, DayOption, JsonOption, RunOption, command, context, finish, parse_day
+from jobs.core.cli import (
+    ConfigOption,
+    CorpusOption,
+    DayOption,
+    JsonOption,
+    RunOption,
+    command,
+    context,
+    finish,
+    parse_day,
+)
 from jobs.core.errors import UsageError
 from jobs.core.settings import Settings, Source, load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.impressions import items, quality, quarantine
 from jobs.impressions.ingest import Ingestion, Request, ingest, run_id_of
-from jobs.impressions.inputs import InputFile, Ledger, list_files
+from jobs.impressions.inputs import Ledger, list_files
 from jobs.impressions.salts import salt_of
 
 app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no_args_is_help=True)
@@ -29,13 +39,19 @@ def ingest_command(
     day: DayOption = "",
     run_key: RunOption = "",
     corpus: CorpusOption = "",
-    source: Annotated[str, typer.Option("--source", help="File, folder or glob to ingest now, instead of a night.")] = "",
+    source: Annotated[
+        str, typer.Option("--source", help="File, folder or glob to ingest now, instead of a night.")
+    ] = "",
     form: Annotated[str, typer.Option("--format", help="ubi, csv, jsonl, parquet or delta.")] = "",
-    name: Annotated[str, typer.Option("--name", help="Name of the source; default: the declared one of the corpus.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the source; default: the declared one of the corpus.")
+    ] = "",
     columns: Annotated[str, typer.Option("--columns", help="FIELD=COLUMN,… as query=query_id,item=doc_id.")] = "",
     time_zone: Annotated[str, typer.Option("--time-zone", help="IANA zone of times without offset.")] = "",
     rank_base: Annotated[int, typer.Option("--rank-base", help="Rank of the first place, 0 or 1.")] = -1,
-    store: Annotated[str, typer.Option("--store", help="Folder or URI of the store, instead of the declared one.")] = "",
+    store: Annotated[
+        str, typer.Option("--store", help="Folder or URI of the store, instead of the declared one.")
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Read new files of a night, or one file by hand, into the tables. Counts every row."""
@@ -128,9 +144,7 @@ def _mark_empty(ctx: Any, requests: list[Request]) -> None:
                 ctx.progress.say(f"  source {request.source.name}: no files for arrival day {day}, marked empty")
 
 
-def _by_hand(
-    settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int
-) -> Source:
+def _by_hand(settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int) -> Source:
     """The declared source of that name or corpus, or a bare one, with the options laid over it."""
     fits = [s for s in settings.sources if (not name or s.name == name) and (not corpus or s.corpus == corpus)]
     if not fits and not (corpus and form):

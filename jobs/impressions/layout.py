@@ -73,7 +73,9 @@ def layout_of(source: Source, *, locales: tuple[str, ...] = (), day: str = "") -
 
 def _check_action(source: str, action: str, role: str | float) -> None:
     if isinstance(role, str) and role not in ROLES:
-        raise UsageError(f"source {source}: actions.{action} is {role!r}: use 'impression', 'click' or a value in [0, 1]")
+        raise UsageError(
+            f"source {source}: actions.{action} is {role!r}: use 'impression', 'click' or a value in [0, 1]"
+        )
     if not isinstance(role, str) and not 0 <= role <= 1:
         raise UsageError(f"source {source}: actions.{action} is {role}: an interaction's value lies in [0, 1]")
 
@@ -85,4 +87,6 @@ def _check_zone(source: Source) -> None:
         try:
             ZoneInfo(source.time_zone)
         except (ZoneInfoNotFoundError, ValueError):
-            raise UsageError(f"source {source.name}: time_zone {source.time_zone!r} is no IANA zone such as 'UTC'") from None
+            raise UsageError(
+                f"source {source.name}: time_zone {source.time_zone!r} is no IANA zone such as 'UTC'"
+            ) from None

@@ -74,7 +74,7 @@ def drift_checks() -> list[dict[str, Any]]:
     ]
 
 
-# --- frames ------------------------------------------------------------------------------------------------------------
+# --- frames ---
 
 
 def _suites(ctx: Any, summary: dict[str, Any]) -> dict[str, tuple[Any, list[dict]]]:
@@ -109,11 +109,16 @@ def _figures(ctx: Any, summary: dict[str, Any]) -> pl.DataFrame:
     files = ctx.store.files("daily_counts", where={"event_day": days})
     columns = ["event_day", "corpus", "locale", "rank", "impressions", "clicks"]
     key = ["event_day", "corpus", "locale", "rank"]
-    parts = [read_files(DAILY_COUNTS, [f], columns=columns).group_by(key).agg(pl.col("impressions", "clicks").sum()) for f in files]
+    parts = [
+        read_files(DAILY_COUNTS, [f], columns=columns).group_by(key).agg(pl.col("impressions", "clicks").sum())
+        for f in files
+    ]
     empty = read_files(DAILY_COUNTS, [], columns=columns)
     counts = pl.concat([empty, *parts], how="vertical_relaxed")
     ignored, excluded = _shares(ctx, summary, day)
-    return night_figures(counts, corpora=ctx.corpora, day=day, ignored=ignored, ignored_before=_usual(ctx, day), excluded=excluded)
+    return night_figures(
+        counts, corpora=ctx.corpora, day=day, ignored=ignored, ignored_before=_usual(ctx, day), excluded=excluded
+    )
 
 
 def _shares(ctx: Any, summary: dict[str, Any], day: date) -> tuple[dict[str, float], dict[str, float]]:
@@ -144,7 +149,7 @@ def _usual(ctx: Any, day: date) -> dict[str, float]:
     return {c: sum(b[c] for b in bodies if c in b) / sum(c in b for b in bodies) for c in corpora}
 
 
-# --- Great Expectations ------------------------------------------------------------------------------------------------
+# --- Great Expectations ---
 
 
 def _validate(suites: dict[str, tuple[Any, list[dict]]]) -> tuple[list[dict], dict[str, bytes]]:
@@ -217,7 +222,9 @@ def _row(suite: str, result: Any) -> dict:
 
 def _raised(plain: dict) -> bool:
     info = plain.get("exception_info") or {}
-    return bool(info.get("raised_exception") or any(isinstance(v, dict) and v.get("raised_exception") for v in info.values()))
+    return bool(
+        info.get("raised_exception") or any(isinstance(v, dict) and v.get("raised_exception") for v in info.values())
+    )
 
 
 def _of_level(results: list[dict], level: str) -> list[str]:

@@ -75,8 +75,8 @@ def _rows(refusals: Refusals, *, run_id: str, run_day: date) -> pl.DataFrame:
 
 
 def _without_resolved(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
-    from jobs.impressions.checks import hashed
     from jobs.core.keys import key_of
+    from jobs.impressions.checks import hashed
 
     if not refusals.resolved or not kept.height:
         return kept

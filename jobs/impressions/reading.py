@@ -83,7 +83,9 @@ def _chunks(lines: Iterator[Line]) -> Iterator[tuple[list[Line], bool]]:
 def _raw_lines(chunk: list[Line], header: list[str], separator: str, fields: Hidden, salt: Salt) -> RawOf:
     def raw(numbers: list[int]) -> list[str]:
         by_number = {line.number: line for line in chunk}
-        return [raw_text(by_number[n].content if n in by_number else b"", header, separator, fields, salt) for n in numbers]
+        return [
+            raw_text(by_number[n].content if n in by_number else b"", header, separator, fields, salt) for n in numbers
+        ]
 
     return raw
 
@@ -121,9 +123,7 @@ def hidden_fields(layout: Layout) -> Hidden:
     return Hidden(queries=queries, ids=_UBI_IDS | {named["user"], named["session"]}, dropped=dropped)
 
 
-def _columnar(
-    uri: str, layout: Layout, salt: Salt, constants: dict[str, str] | None
-) -> Iterator[tuple[Batch, Tally]]:
+def _columnar(uri: str, layout: Layout, salt: Salt, constants: dict[str, str] | None) -> Iterator[tuple[Batch, Tally]]:
     from jobs.impressions.columnar import ColumnarReader
 
     reader = ColumnarReader(layout, name=uri, constants=constants)

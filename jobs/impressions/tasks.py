@@ -13,14 +13,15 @@ import polars as pl
 from jobs.core.errors import HindcastError
 from jobs.core.storage import filesystem
 from jobs.impressions import reasons
-from jobs.impressions.canonical import ROWS, join_documents
+from jobs.impressions.canonical import ROWS, contradicting, join_documents, with_contents
 from jobs.impressions.checks import Rules, check
-from jobs.impressions.documents import DOCUMENT, REFUSED, Kind, empty_documents
+from jobs.impressions.documents import DOCUMENT, EVENT, PLACE, REFUSED, Kind, empty_documents
 from jobs.impressions.frames import scan_frames, write_frame
 from jobs.impressions.layout import Layout
 from jobs.impressions.lines import read_lines, unpacked
 from jobs.impressions.privacy import Salt
 from jobs.impressions.reading import Batch, hidden_fields, raw_text, read_batches
+from jobs.impressions.ubi import Tally
 
 FLUSH = 500_000
 """Documents that a reading task holds before it writes them out."""
@@ -39,9 +40,12 @@ def bucket_of(buckets: int) -> pl.Expr:
 class _Writer:
     """Collects documents and writes them by bucket."""
 
-    def __init__(self, out: str, buckets: int) -> None:
-        self._out, self._buckets, self._held, self._rows, self._part = out, buckets, [], 0, 0
+    def __init__(self, out: str, scratch: str, buckets: int) -> None:
+        self._out, self._scratch, self._buckets = out, scratch, buckets
+        self._held: list[pl.DataFrame] = []
+        self._rows, self._part = 0, 0
         self.written: list[dict] = []
+        self.events: list[dict] = []
 
     def add(self, documents: pl.DataFrame) -> None:
         self._held.append(documents)
@@ -58,11 +62,31 @@ class _Writer:
             if part.height:
                 uri = write_frame(part, f"{self._out}-{self._part}-b{bucket}.parquet")
                 self.written.append({"bucket": bucket, "uri": uri, "rows": part.height})
+        if self._buckets > 1:
+            self._write_events(frame)
         self._held, self._rows, self._part = [], 0, self._part + 1
+
+    def _write_events(self, frame: pl.DataFrame) -> None:
+        """What events with ids say, by bucket of the id: two searches may claim one id, and their documents never meet."""
+        events = with_contents(frame.filter(pl.col("event_key").is_not_null())).select(list(EVENT))
+        for bucket in range(self._buckets):
+            part = events.filter(pl.col("event_key").hash(seed=20) % self._buckets == bucket)
+            if part.height:
+                uri = write_frame(part, f"{self._scratch}-{self._part}-e{bucket}.parquet")
+                self.events.append({"bucket": bucket, "uri": uri})
+
+
+def events_task(spec: dict) -> dict:
+    """Find events of one bucket of event ids that contradict each other, and stage their places."""
+    events = scan_frames(spec["events"], schema=EVENT).collect()
+    doubted = contradicting(events, by="event_key", what="contents").select("file", "line")
+    return {"doubted": write_frame(doubted, spec["out"]) if doubted.height else ""}
 
 
 def _split(frame: pl.DataFrame, buckets: int) -> list[pl.DataFrame]:
-    parts = frame.with_columns(bucket_of(buckets).alias("bucket")).partition_by("bucket", as_dict=True, include_key=False)
+    parts = frame.with_columns(bucket_of(buckets).alias("bucket")).partition_by(
+        "bucket", as_dict=True, include_key=False
+    )
     return [parts.get((b,), frame.clear()) for b in range(buckets)]
 
 
@@ -76,33 +100,34 @@ def read_task(spec: dict) -> dict:
 
 def _read(spec: dict) -> dict:
     layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])
-    writer = _Writer(spec["out"], spec["buckets"])
+    writer = _Writer(spec["out"], spec["scratch"], spec["buckets"])
     seen = {"rows_in": 0, "ignored": 0, "rejected": Counter(), "actions": Counter(), "bases": {}, "refused": []}
     arrivals: list[date] = []
     for file in spec["files"]:
         day = date.fromisoformat(file["arrival_day"]) if file["arrival_day"] else None
         rules = Rules(layout=layout, salt=salt, latest=datetime.fromisoformat(spec["latest"]), arrival_day=day)
-        tally = None
-        for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):
+        tally = Tally()
+        for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):  # noqa: B007 - the last one counts
             _count_bases(seen["bases"], batch.rows, layout)
             documents, refused = check(batch.rows, rules=rules, file=file["key"])
-            _keep_refused(seen, batch, refused, f"{spec['out']}-refused-{len(seen['refused'])}.parquet")
+            _keep_refused(seen, batch, refused, f"{spec['scratch']}-refused-{len(seen['refused'])}.parquet")
             arrivals += _span(documents)
             writer.add(documents)
-        if tally is not None:
-            seen["rows_in"] += tally.documents
-            seen["ignored"] += tally.ignored
-            seen["actions"].update(tally.actions)
+        seen["rows_in"] += tally.documents
+        seen["ignored"] += tally.ignored
+        seen["actions"].update(tally.actions)
     writer.flush()
     first, last = (min(arrivals).isoformat(), max(arrivals).isoformat()) if arrivals else ("", "")
-    return {**seen, "rejected": dict(seen["rejected"]), "actions": dict(seen["actions"]), "documents": writer.written,
+    return {**seen, "rejected": dict(seen["rejected"]), "actions": dict(seen["actions"]), "documents": writer.written, "events": writer.events,
             "first_arrival": first, "last_arrival": last}  # fmt: skip
 
 
 def _span(documents: pl.DataFrame) -> list[date]:
     if not documents.height:
         return []
-    return list(documents.select(pl.col("arrived_at").min().dt.date(), pl.col("arrived_at").max().dt.date().alias("b")).row(0))
+    return list(
+        documents.select(pl.col("arrived_at").min().dt.date(), pl.col("arrived_at").max().dt.date().alias("b")).row(0)
+    )
 
 
 def _keep_refused(seen: dict, batch: Batch, refused: pl.DataFrame, uri: str) -> None:
@@ -126,8 +151,11 @@ def join_task(spec: dict) -> dict:
     """Join one bucket of a source. Returns staged canonical rows with counts by day, touched searches, refused documents."""
     own = scan_frames(spec["documents"], schema=DOCUMENT).collect()
     context = _context(own, spec)
-    documents = pl.concat([own.with_columns(pl.lit(False).alias("context")), context])  # noqa: FBT003
-    joined = join_documents(documents, shown=spec["shown"], lateness_days=spec["lateness_days"])
+    documents = pl.concat([own.with_columns(pl.lit(False).alias("context")), context])
+    doubted = scan_frames(spec["doubted"], schema=PLACE).collect()
+    joined = join_documents(
+        documents, shown=spec["shown"], lateness_days=spec["lateness_days"], doubted=doubted if doubted.height else None
+    )
     rows = joined.rows.with_columns(pl.col("shown_at").dt.date().alias("event_day")).sort("event_day", "query_key")
     told = own.filter(pl.col("kind") != Kind.ROW)
     touched = told.select("search_id").unique()
@@ -151,7 +179,7 @@ def join_task(spec: dict) -> dict:
 
 def _context(own: pl.DataFrame, spec: dict) -> pl.DataFrame:
     """Documents of earlier ingestions that belong to the searches of this bucket."""
-    marked = [pl.lit(True).alias("context")]  # noqa: FBT003
+    marked = [pl.lit(True).alias("context")]
     if not spec["context"] or not own.height:
         return empty_documents().with_columns(marked)
     scan = scan_frames(spec["context"], schema=DOCUMENT)
@@ -172,7 +200,9 @@ def _resolved(context: pl.DataFrame, still: pl.DataFrame, uri: str) -> str:
 def raw_task(spec: dict) -> dict:
     """Find the content of refused documents again in their files, masked; an unreadable file leaves it null."""
     layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])
-    wanted = scan_frames(spec["refused"], schema=REFUSED).filter(pl.col("file").is_in([f["key"] for f in spec["files"]]))
+    wanted = scan_frames(spec["refused"], schema=REFUSED).filter(
+        pl.col("file").is_in([f["key"] for f in spec["files"]])
+    )
     frame = wanted.select("file", "line", "byte_offset", "reason").collect()
     raws = [_raws(file, frame.filter(pl.col("file") == file["key"]), layout, salt) for file in spec["files"]]
     found = pl.concat([pl.DataFrame(schema={"file": pl.Int64, "line": pl.Int64, "raw": pl.String}), *raws])
@@ -210,7 +240,3 @@ def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: 
         here = [n for n in batch.rows["line"].to_list() if n in lines]
         found.update(zip(here, batch.raw(here), strict=True))
     return found
-
-
-ROW_KINDS = [*ROWS, "event_day"]
-"""Columns of the canonical rows that join_task stages."""

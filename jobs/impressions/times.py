@@ -80,7 +80,9 @@ def _texts(frame: pl.DataFrame, *, zone: str) -> tuple[pl.Series, pl.Series]:
         pl.col("day"), pl.lit("T"), pl.col("clock").fill_null("00:00"), pl.col("second").fill_null(":00")
     )
     fraction = pl.col("fraction").fill_null("").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64, strict=False)
-    naive = clock.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False) + pl.duration(microseconds=fraction)
+    naive = clock.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False) + pl.duration(
+        microseconds=fraction
+    )
     frame = frame.with_columns(naive.alias("naive"), _offset(pl.col("zone")).alias("offset"))
     shifted = (pl.col("naive") - pl.duration(minutes=pl.col("offset"))).dt.replace_time_zone("UTC")
     time = (

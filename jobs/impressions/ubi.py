@@ -99,7 +99,9 @@ class UbiReader:
         search, _ = item_of(get["page"](document) if "page" in get else document.get("query_id"))
         user = get["user"](document) if "user" in get else document.get("user_id") or document.get("client_id")
         session = get["session"](document) if "session" in get else _session(document)
-        query = (get["query"](document) if "query" in get else document.get("user_query")) if kind == Kind.QUERY else None
+        query = (
+            (get["query"](document) if "query" in get else document.get("user_query")) if kind == Kind.QUERY else None
+        )
         own = get["event"](document) if "event" in get else document.get("event_id")
         return (
             line.number, line.offset, int(kind), value, rank, None, hits, reason, text(own) or event_id, search, item,

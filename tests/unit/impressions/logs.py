@@ -70,7 +70,9 @@ def event(action="click", search="q1", item="a", rank=1, at="2026-11-20T10:00:05
             "event_attributes": attributes} | more  # fmt: skip
 
 
-def ingest(content: bytes, *, layout=None, arrival_day: date | None = None, context: bytes = b"", latest=NOW) -> Outcome:
+def ingest(
+    content: bytes, *, layout=None, arrival_day: date | None = None, context: bytes = b"", latest=NOW
+) -> Outcome:
     """Read, check and join one file (and, as context, what an earlier ingestion read) as the tasks do."""
     used = layout or globals()["layout"]()
     documents, refused, tally = read(content, used, arrival_day=arrival_day, file=1, latest=latest)

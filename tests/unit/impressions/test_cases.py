@@ -4,25 +4,27 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from jobs.impressions.days import daily_counts, exclude_bots
-from jobs.impressions.days import Limits
+from jobs.impressions.days import Limits, daily_counts, exclude_bots
 from tests.unit.impressions.logs import event, ingest, layout, ndjson, query
 
 FULL_DAYS = {"time_zone": "UTC"}
 
 
-# --- explicit and implied impressions -----------------------------------------------------------------------------------
+# --- explicit and implied impressions ---
 
 
 @pytest.mark.parametrize(
     ("documents", "places"),
     [
-        pytest.param([query(hits=["a", "b"]), event("impression", item="a")], {("q1", "a", 1)}, id="listed-and-displayed"),
+        pytest.param(
+            [query(hits=["a", "b"]), event("impression", item="a")], {("q1", "a", 1)}, id="listed-and-displayed"
+        ),
         pytest.param([query(hits=["a", "b"])], {("q1", "a", 1), ("q1", "b", 2)}, id="only-listed"),
         pytest.param([query(), event("impression", item="b", rank=2)], {("q1", "b", 2)}, id="only-displayed"),
         pytest.param([query(hits=["a", "a"])], {("q1", "a", 1), ("q1", "a", 2)}, id="one-item-at-two-ranks"),
         pytest.param(
-            [query(), event("impression"), event("impression", at="2026-11-20T10:00:09Z")], {("q1", "a", 1)},
+            [query(), event("impression"), event("impression", at="2026-11-20T10:00:09Z")],
+            {("q1", "a", 1)},
             id="seen-twice-on-one-page",
         ),
         pytest.param([event("impression"), query()], {("q1", "a", 1)}, id="event-before-its-query-row"),
@@ -57,14 +59,16 @@ def test_events_that_arrive_later_do_not_change_what_an_earlier_night_saw():
     assert later == {"a": "2026-11-20", "b": "2026-11-20", "c": "2026-11-21"}
 
 
-# --- clicks that do not fit ---------------------------------------------------------------------------------------------
+# --- clicks that do not fit ---
 
 
 @pytest.mark.parametrize(
     ("documents", "reasons"),
     [
         pytest.param([query(hits=["a"]), event(search="q9")], {"unknown_search": 1}, id="click-without-query-row"),
-        pytest.param([query(hits=["a"]), event("impression", search="q9")], {"unknown_search": 1}, id="impression-without"),
+        pytest.param(
+            [query(hits=["a"]), event("impression", search="q9")], {"unknown_search": 1}, id="impression-without"
+        ),
         pytest.param([query(hits=["a"]), event("purchase", search="q9")], {"unknown_search": 1}, id="purchase-without"),
         pytest.param([query(hits=["a"]), event(item="z")], {"not_shown": 1}, id="item-that-was-not-shown"),
         pytest.param([query(hits=["a"]), event(search=None)], {"missing_search": 1}, id="no-search-id"),
@@ -105,7 +109,9 @@ def test_bulk_action_lines_are_no_documents_but_give_the_event_id():
 
 
 def test_one_search_id_for_two_queries_is_a_conflict_for_all_of_it():
-    outcome = ingest(ndjson(query(text="printer"), query(text="printer toner"), event("impression"), query("q2", hits=["a"])))
+    outcome = ingest(
+        ndjson(query(text="printer"), query(text="printer toner"), event("impression"), query("q2", hits=["a"]))
+    )
     assert outcome.reasons == {"conflict": 3}
     assert outcome.places == {("q2", "a", 1)}
 
@@ -116,7 +122,7 @@ def test_several_query_rows_of_one_query_are_no_conflict():
     assert (outcome.accepted, outcome.clicks) == (3, {("q1", "b", 2)})
 
 
-# --- positions ----------------------------------------------------------------------------------------------------------
+# --- positions ---
 
 
 @pytest.mark.parametrize(
@@ -150,7 +156,9 @@ def test_shapes_of_position(position, rank, reason):
 
 
 def test_a_purchase_needs_no_position_and_counts_for_the_item():
-    outcome = ingest(ndjson(query(hits=["a", "b"]), event("purchase", item="b", rank=None), event("add_to_cart", rank=None)))
+    outcome = ingest(
+        ndjson(query(hits=["a", "b"]), event("purchase", item="b", rank=None), event("add_to_cart", rank=None))
+    )
     assert dict(outcome.rows.select("item_id", "interaction").iter_rows()) == {"a": 500_000, "b": 1_000_000}
     assert outcome.clicks == set()
 
@@ -165,7 +173,7 @@ def test_rank_base_is_declared_by_application():
     }  # fmt: skip
 
 
-# --- times --------------------------------------------------------------------------------------------------------------
+# --- times ---
 
 
 @pytest.mark.parametrize(
@@ -218,7 +226,7 @@ def test_times_that_cannot_be_known_are_refused_never_null(stamp, zone, reason):
     assert outcome.rows.height == 0
 
 
-# --- arrival ------------------------------------------------------------------------------------------------------------
+# --- arrival ---
 
 
 def test_arrival_is_the_event_time_where_a_source_has_none_never_the_moment_of_ingestion():
@@ -279,7 +287,7 @@ def test_a_query_row_may_arrive_after_its_events():
     assert outcome.rows["click_arrived_at"].dt.date().to_list() == [date(2026, 11, 21)]
 
 
-# --- ids, encodings, quoting --------------------------------------------------------------------------------------------
+# --- ids, encodings, quoting ---
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,7 @@ def test_a_line_that_is_no_document_is_refused_alone(line, reason):
     assert outcome.places == {("q1", "a", 1)}
 
 
-# --- rows that say all --------------------------------------------------------------------------------------------------
+# --- rows that say all ---
 
 
 @pytest.mark.parametrize(
@@ -377,7 +385,7 @@ def test_copies_and_conflicts_of_table_rows(rows, duplicates, clicks, reasons):
     assert (outcome.duplicates, len(outcome.clicks), outcome.reasons) == (duplicates, clicks, reasons)
 
 
-# --- bots ---------------------------------------------------------------------------------------------------------------
+# --- bots ---
 
 
 def test_a_session_beyond_its_limit_is_excluded_whole_and_counted_nowhere():
