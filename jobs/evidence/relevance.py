@@ -57,10 +57,11 @@ def score_interval(
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """What relevance is shrunk towards: `strength` m in examined impressions, around each group's own mean.
+    """What relevance is shrunk towards: `strength` m in examined impressions, around the mean of a row's group.
 
-    Group means are themselves shrunk towards `mean` with `group_strength`, since a query with one item has no mean
-    of its own. `kind` names the groups: query, rank_band or global.
+    A row's group mean is that of the group's other rows, itself shrunk towards the overall `mean` with
+    `group_strength`: so a row never counts twice, and a query with one item has the overall mean. `kind` names the
+    groups: query, rank_band or global.
     """
 
     kind: str
@@ -72,29 +73,27 @@ class Prior:
 def fit_prior(clicks: np.ndarray, examined: np.ndarray, group: np.ndarray, *, kind: str = "query") -> Prior:
     """Both strengths by negative-binomial marginal likelihood: C ~ Poisson(r X), r ~ Gamma(mean mu, strength m).
 
-    `group` holds integers from 0. Without any click nothing can be learnt: mean 0 and the largest strength.
+    `group` holds integers from 0. Without any click nothing can be learnt: mean 0 and the largest strength. (With means
+    that include the row itself, m came out 1.4 to 8 times too large on planted priors.)
     """
-    used = examined > 0
-    clicks, examined, group = clicks[used].astype(float), examined[used], group[used]
+    clicks = clicks.astype(float)
     if not clicks.sum():
         return Prior(kind=kind, strength=_MAX_STRENGTH, group_strength=_MAX_STRENGTH, mean=0.0)
-    mean = clicks.sum() / examined.sum()
-    size = int(group.max()) + 1
-    group_c, group_x = np.bincount(group, clicks, size), np.bincount(group, examined, size)
-    there = group_x > 0
-    group_strength = (
-        _strength(group_c[there], group_x[there], np.full(there.sum(), mean)) if there.sum() > 1 else _MAX_STRENGTH
-    )
-    mu = (group_c + group_strength * mean) / (group_x + group_strength)
-    several = np.bincount(group, minlength=size)[group] >= 3
-    rows = several if several.any() else np.ones(len(group), bool)
-    strength = _strength(clicks[rows], examined[rows], mu[group[rows]])
-    return Prior(kind=kind, strength=strength, group_strength=group_strength, mean=float(mean))
+    mean = float(clicks.sum() / examined.sum())
+    group_c, group_x = np.bincount(group, clicks), np.bincount(group, examined)
+    group_strength = _strength(group_c, group_x, np.full(len(group_c), mean)) if len(group_c) > 1 else _MAX_STRENGTH
+    around = Prior(kind=kind, strength=_MAX_STRENGTH, group_strength=group_strength, mean=mean)
+    strength = _strength(clicks, examined, group_means(clicks, examined, group, prior=around))
+    return Prior(kind=kind, strength=strength, group_strength=group_strength, mean=mean)
 
 
-def group_means(clicks: np.ndarray, examined: np.ndarray, *, prior: Prior) -> np.ndarray:
-    """Mean relevance of each group from its summed clicks and examined exposure, shrunk towards the overall mean."""
-    return (clicks + prior.group_strength * prior.mean) / (examined + prior.group_strength)
+def group_means(clicks: np.ndarray, examined: np.ndarray, group: np.ndarray, *, prior: Prior) -> np.ndarray:
+    """For each row the mean relevance of its group's other rows, shrunk towards the overall mean: shape of `clicks`."""
+    if not len(clicks):
+        return np.empty(0)
+    others_c = np.bincount(group, clicks)[group] - clicks
+    others_x = np.bincount(group, examined)[group] - examined
+    return (others_c + prior.group_strength * prior.mean) / (np.maximum(others_x, 0.0) + prior.group_strength)
 
 
 def ratio_eb(clicks: np.ndarray, examined: np.ndarray, mean: np.ndarray, *, prior: Prior) -> np.ndarray:
@@ -127,7 +126,7 @@ def _strength(clicks: np.ndarray, examined: np.ndarray, mu: np.ndarray) -> float
     from scipy.optimize import minimize_scalar
     from scipy.special import gammaln
 
-    used = mu > 0
+    used = (mu > 0) & (examined > 0)
     clicks, examined, mu = clicks[used], examined[used], mu[used]
     if not len(clicks):
         return _MAX_STRENGTH

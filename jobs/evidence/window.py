@@ -74,8 +74,7 @@ def issued_by_enough(sums: pl.DataFrame, users: pl.DataFrame, *, min_users: int)
 
 def prior_of(rows: pl.DataFrame, *, kind: str) -> Prior:
     """The prior that these rows support (relevance.fit_prior over the groups of `kind`)."""
-    group, _ = _groups(rows, kind)
-    return formulas.fit_prior(rows["clicks"].to_numpy(), rows["examined"].to_numpy(), group, kind=kind)
+    return formulas.fit_prior(rows["clicks"].to_numpy(), rows["examined"].to_numpy(), _groups(rows, kind), kind=kind)
 
 
 def with_relevance(rows: pl.DataFrame, *, prior: Prior, how: How) -> pl.DataFrame:
@@ -84,8 +83,7 @@ def with_relevance(rows: pl.DataFrame, *, prior: Prior, how: How) -> pl.DataFram
     Groups of the prior are taken within these rows, so whole queries must stand in one frame.
     """
     c, x = rows["clicks"].to_numpy().astype(float), rows["examined"].to_numpy()
-    group, size = _groups(rows, prior.kind)
-    mean = formulas.group_means(np.bincount(group, c, size), np.bincount(group, x, size), prior=prior)[group]
+    mean = formulas.group_means(c, x, _groups(rows, prior.kind), prior=prior)
     value, low, high = _chosen(rows, how.relevance, mean, prior)
     return rows.with_columns(
         pl.Series("ctr", formulas.ctr(c, rows["impressions"].to_numpy())),
@@ -113,15 +111,14 @@ def _chosen(rows: pl.DataFrame, name: str, mean: np.ndarray, prior: Prior) -> tu
     return formulas.ratio(c, x), *interval
 
 
-def _groups(rows: pl.DataFrame, kind: str) -> tuple[np.ndarray, int]:
-    """Group number of each row, from 0, and how many groups there are (at least 1)."""
+def _groups(rows: pl.DataFrame, kind: str) -> np.ndarray:
+    """Group number of each row, from 0."""
     if kind == "query":
         keys = rows["query_key"].to_numpy()
-        group = np.cumsum(np.append(0, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
-        return group, int(group[-1]) + 1 if len(group) else 1
+        return np.cumsum(np.append(0, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
     if kind == "rank_band":
-        return np.searchsorted(BANDS, _mean_rank(rows)), len(BANDS) + 1
-    return np.zeros(rows.height, np.int64), 1
+        return np.searchsorted(BANDS, _mean_rank(rows))
+    return np.zeros(rows.height, np.int64)
 
 
 def _mean_rank(rows: pl.DataFrame) -> np.ndarray:
