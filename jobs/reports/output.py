@@ -1,7 +1,6 @@
 """Writing a report: one folder with HTML, JSON, figures and exports, on disk or in a store."""
 
 import gzip
-import io
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +8,10 @@ from typing import Any
 import polars as pl
 
 from jobs.core.storage import Files
-from jobs.reports import exports, figures
+from jobs.reports import exports
 from jobs.reports.data import ReportData
+from jobs.reports.drawn import Drawn, draw, write_figures
 from jobs.reports.render import render
-from jobs.reports.svg import inline_svg
-
-PNG_DPI = 160
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +28,26 @@ class Rows:
 
 
 def write_report(
-    files: Files, folder: str, report: dict[str, Any], explorer: dict[str, Any], rows: Rows | None = None
+    files: Files,
+    folder: str,
+    report: dict[str, Any],
+    explorer: dict[str, Any],
+    rows: Rows | None = None,
+    drawn: dict[str, Drawn] | None = None,
 ) -> None:
-    """Write index.html, report.json, explorer.json.gz, summary.md, figures/ and, with `rows`, exports/."""
+    """Write index.html, report.json, explorer.json.gz, summary.md, figures/ and, with `rows`, exports/.
+
+    `drawn` are figures that were drawn before; without it they are drawn here.
+    """
+    plots = draw(report) if drawn is None else drawn
     base = f"{folder}/" if folder else ""
     files.write_json(f"{base}report.json", report)
     files.write_bytes(f"{base}explorer.json.gz", _packed(explorer))
     files.write_bytes(f"{base}summary.md", exports.markdown(report).encode("utf-8", "surrogatepass"))
-    _write_figures(files, base, report)
+    write_figures(files, f"{base}figures", plots)
     if rows is not None:
         _write_exports(files, base, report, rows)
-    files.write_bytes(f"{base}index.html", render(report, explorer).encode("utf-8", "replace"))
+    files.write_bytes(f"{base}index.html", render(report, explorer, plots).encode("utf-8", "replace"))
 
 
 def read_explorer(files: Files, folder: str) -> dict[str, Any]:
@@ -53,15 +59,6 @@ def read_explorer(files: Files, folder: str) -> dict[str, Any]:
 def _packed(explorer: dict[str, Any]) -> bytes:
     body = json.dumps(explorer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return gzip.compress(body.encode("utf-8", "surrogatepass"), 6, mtime=0)
-
-
-def _write_figures(files: Files, base: str, report: dict[str, Any]) -> None:
-    for d in figures.drawings(report):
-        svg = inline_svg(d.figure, name=d.name, title=d.title, description=d.description)
-        files.write_bytes(f"{base}figures/{d.name}.svg", svg.encode("utf-8", "replace"))
-        image = io.BytesIO()
-        d.figure.savefig(image, format="png", dpi=PNG_DPI, metadata={"Title": d.title, "Software": None})
-        files.write_bytes(f"{base}figures/{d.name}.png", image.getvalue())
 
 
 def _write_exports(files: Files, base: str, report: dict[str, Any], rows: Rows) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from jobs.reports import figures
-from jobs.reports.svg import inline_svg
+from jobs.reports.drawn import Drawn
 from jobs.reports.verdict import short
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -22,7 +21,7 @@ STATISTIC_NAMES = {
 }
 
 
-def render(report: dict[str, Any], explorer: dict[str, Any]) -> str:
+def render(report: dict[str, Any], explorer: dict[str, Any], drawn: dict[str, Drawn]) -> str:
     """The whole page. Texts of logs and judges reach it only through auto-escaping or inside the packed data block."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -37,7 +36,7 @@ def render(report: dict[str, Any], explorer: dict[str, Any]) -> str:
     style, script = ((TEMPLATES / n).read_text("utf-8") for n in ("report.css", "explorer.js"))
     return environment.get_template("report.html.j2").render(
         r=report,
-        plots=plots(report),
+        plots={n: {"title": d.title, "svg": Markup(d.svg)} for n, d in drawn.items()},  # XML that clean_svg wrote
         badges=badges(report),
         statistics=STATISTIC_NAMES,
         csp=policy(style, script),
@@ -46,15 +45,6 @@ def render(report: dict[str, Any], explorer: dict[str, Any]) -> str:
         explorer=Markup(packed(explorer)),
         n_pages=len(explorer["pages"]),
     )
-
-
-def plots(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Name of a figure -> {title, svg}; matplotlib escapes all text that it writes."""
-    found = {}
-    for d in figures.drawings(report):
-        svg = inline_svg(d.figure, name=d.name, title=d.title, description=d.description)
-        found[d.name] = {"title": d.title, "svg": Markup(svg)}
-    return found
 
 
 def policy(style: str, script: str) -> str:

@@ -4,11 +4,13 @@ from typing import Any
 
 from jobs.core.storage import Files
 from jobs.reports.ablation import launch_cell
+from jobs.reports.drawn import INDEX, Drawn, draw, read_figures
 from jobs.reports.explorer import merged
 from jobs.reports.launches import empty_launch
 from jobs.reports.output import read_explorer, write_report
 
 FOLDER = "site"
+LAUNCH_FIGURES = ("tile-launch", "evidence-curve")
 
 
 def build_site(files: Files) -> dict[str, Any] | None:
@@ -21,7 +23,7 @@ def build_site(files: Files) -> dict[str, Any] | None:
         if night is None and launch is None:
             return None
         report, explorer = joined(files, night, launch)
-        write_report(files, FOLDER, report, explorer)
+        write_report(files, FOLDER, report, explorer, drawn=_figures(files, night, launch))
         return {"night": night, "launch": launch}
 
 
@@ -45,6 +47,24 @@ def joined(files: Files, night: str | None, launch: str | None) -> tuple[dict[st
         return files.read_json(f"{folder}/report.json"), read_explorer(files, folder)
     report = with_launch(*(files.read_json(f"reports/{r}/report.json") for r in (night, launch)))
     return report, merged(*(read_explorer(files, f"reports/{r}") for r in (night, launch)))
+
+
+def _figures(files: Files, night: str | None, launch: str | None) -> dict[str, Drawn]:
+    """The night's figures with those of the launch, as both reports drew them."""
+    found = _drawn(files, night or launch or "")
+    if night and launch:
+        theirs = _drawn(files, launch)
+        found = {n: d for n, d in found.items() if n not in LAUNCH_FIGURES}
+        found |= {n: theirs[n] for n in LAUNCH_FIGURES if n in theirs}
+    return found
+
+
+def _drawn(files: Files, run: str) -> dict[str, Drawn]:
+    """A run's figures as they stand beside its report; drawn anew from report.json where they were cleared away."""
+    folder = f"reports/{run}"
+    if files.exists(f"{folder}/figures/{INDEX}"):
+        return read_figures(files, f"{folder}/figures")
+    return draw(files.read_json(f"{folder}/report.json"))
 
 
 def with_launch(night: dict[str, Any], launch: dict[str, Any]) -> dict[str, Any]:
