@@ -74,11 +74,12 @@ class Embedder:
 
         Raises InputError for anything but text. Texts longer than the model's window are cut by the model.
         """
-        wrong = next((text for text in texts if not isinstance(text, str)), None)
-        if wrong is not None:
-            raise InputError(f"{wrong!r} cannot be embedded: give texts")
+        wrong = [text for text in texts if not isinstance(text, str)]
+        if wrong:
+            raise InputError(f"{wrong[0]!r} cannot be embedded: give texts")
         if not len(texts):
             return np.zeros((0, self.dimension), np.float32)
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # tokenizers refuse lone surrogates
         prompt = self.files.prompt(kind)
         keys, first, back = np.unique(text_keys(texts, prompt=prompt), return_index=True, return_inverse=True)
         distinct = [texts[i] for i in first]
