@@ -1,6 +1,6 @@
 """`hindcast impressions`: raw logs to canonical impressions, quarantine, daily counts and users."""
 
-from dataclasses import replace
+import os
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from jobs.impressions import items, quality, quarantine
 from jobs.impressions.ingest import Ingestion, Request, ingest, run_id_of
 from jobs.impressions.inputs import Ledger, list_files
 from jobs.impressions.salts import salt_of
+from schemas.names import plain_name
 
 app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no_args_is_help=True)
 
@@ -67,6 +68,28 @@ def ingest_command(
     finish(ingest_files(settings, wanted, path=source, day=day), as_json=as_json)
 
 
+@command(app, "inspect", example="hindcast impressions inspect logs/searches.csv.gz --corpus tracks")
+def inspect_command(
+    path: Annotated[str, typer.Argument(help="File, folder or glob of a log.")],
+    form: Annotated[
+        str, typer.Option("--format", help="ubi, csv, jsonl or parquet; default: what it looks like.")
+    ] = "",
+    corpus: Annotated[str, typer.Option("--corpus", help="Corpus to propose.")] = "my-corpus",
+    name: Annotated[str, typer.Option("--name", help="Source name to propose.")] = "my-log",
+    columns: Annotated[str, typer.Option("--columns", help="FIELD=COLUMN,… where the guess is wrong.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Look at a sample of a log and propose the block of hindcast.toml that reads it. Writes nothing."""
+    from dataclasses import asdict
+
+    from jobs.impressions.inspection import block, inspect
+
+    plain_name(corpus, kind="corpus")
+    plain_name(name, kind="source name")
+    seen = inspect(_absolute(path), form=form, columns=_pairs(columns))
+    finish(asdict(seen), as_json=as_json, text=block(seen, corpus=corpus, name=name))
+
+
 @command(app, "check", example="hindcast impressions check --config hindcast.toml --day 2026-11-20")
 def check_command(
     config: ConfigOption = "", day: DayOption = "", run_key: RunOption = "", as_json: JsonOption = False
@@ -104,7 +127,7 @@ def run(ctx: Any) -> dict[str, Any]:
 def ingest_files(settings: Settings, source: Source, *, path: str, day: str = "") -> dict[str, Any]:
     """Read files named by hand into the store of the settings, whether or not they were read before."""
     store = Store(settings.store_uri)
-    files = tuple(replace(f, arrival_day=f.arrival_day) for f in list_files(_absolute(path)))
+    files = tuple(list_files(_absolute(path)))
     if day:
         parse_day(day)
     spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
@@ -171,9 +194,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _absolute(path: str) -> str:
-    from pathlib import Path
-
-    return path if "://" in path else str(Path(path).absolute())
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _end_of(day: date) -> datetime:

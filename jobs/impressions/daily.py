@@ -1,0 +1,139 @@
+"""Restating event days as Spark tasks, and the one commit of each table that follows."""
+
+from collections import Counter
+from typing import Any
+
+import polars as pl
+
+from jobs.core.keys import range_bounds
+from jobs.core.spark import run_tasks
+from jobs.core.tables import Store
+from jobs.impressions.restate import day_task
+from jobs.impressions.stages import raise_error
+from jobs.impressions.work import Ingestion, Part
+from schemas.logs import ITEM_KEYS, QUERIES
+
+DAY_ROWS = 4_000_000
+"""A day with more impressions is restated in parts by ranges of query keys, so that no task holds more than about this."""
+
+TASK_ROWS = 1_000_000
+"""Small days share a task up to this many rows."""
+
+
+COMMIT_ORDER = ("daily_counts", "daily_users", "impressions")
+"""Impressions last: whether a day changed is told from them, so that a run cut off before them does all of it again."""
+
+
+def commit(table: str, staged: list[dict], store: Store) -> None:
+    """Replace the staged partitions of a table; entries hold a partition and its files, a split day several entries."""
+    replaced = list({tuple(e["partition"].items()): e["partition"] for e in staged}.values())
+    if replaced:
+        store.commit_files(table, [f for e in staged for f in e["files"]], replaced=replaced)
+
+
+def restate(parts: list[Part], work: Ingestion) -> list[dict]:
+    results = run_tasks(work.spark, day_task, _day_specs(parts, work), label="impressions: days")
+    for result in results:
+        raise_error(result)
+    _append_texts("queries", QUERIES, [s["queries"] for r in results for s in r["seen"]], work.store)
+    _append_texts("item_keys", ITEM_KEYS, [s["item_keys"] for r in results for s in r["seen"]], work.store)
+    for table in COMMIT_ORDER:
+        commit(table, [e for r in results for e in r[table]], work.store)
+    return _whole_days(results)
+
+
+def _whole_days(results: list[dict]) -> list[dict]:
+    """Figures by day, summed over the parts of days that were restated in parts."""
+    days: dict[str, dict] = {}
+    for figures in (d for r in results for d in r["days"]):
+        held = days.setdefault(figures["day"], {"day": figures["day"], "changed": False, "impressions": 0, "clicks": 0,
+                                                "excluded": 0})  # fmt: skip
+        held["changed"] |= figures["changed"]
+        for name in ("impressions", "clicks", "excluded"):
+            held[name] += figures[name]
+    return [days[d] for d in sorted(days)]
+
+
+def _day_specs(parts: list[Part], work: Ingestion) -> list[dict]:
+    specs: list[dict] = []
+    for corpus in sorted({p.source.corpus for p in parts}):
+        members = [p for p in parts if p.source.corpus == corpus]
+        days = Counter()
+        for result in (j for p in members for j in p.joined):
+            days.update(result["days"])
+            days.update(dict.fromkeys(result["days_before"], 0))
+        existing = _existing(work.store, corpus, days)
+        for i, (chosen, key_range) in enumerate(_day_groups(days, existing)):
+            specs.append(_day_spec(corpus, members, chosen, key_range, existing, work, i))
+    return specs
+
+
+def _existing(store: Store, corpus: str, days: Counter) -> dict[str, list[dict]]:
+    found: dict[str, list[dict]] = {}
+    for file in store.files("impressions", where={"corpus": corpus, "event_day": list(days)}):
+        found.setdefault(file.partition["event_day"], []).append(
+            {"uri": file.uri, "partition": file.partition, "rows": file.rows, "size": file.size}
+        )
+    return found
+
+
+def _day_groups(days: Counter, existing: dict[str, list[dict]]) -> list[tuple[list[str], list[int] | None]]:
+    """Days for each task: small ones together, one beyond DAY_ROWS in parts by key range."""
+    groups: list[tuple[list[str], list[int] | None]] = []
+    held: list[str] = []
+    size = 0
+    for day in sorted(days):
+        rows = days[day] + sum(f["rows"] for f in existing.get(day, []))
+        if rows > DAY_ROWS:
+            groups += [([day], list(bounds)) for bounds in range_bounds(ranges=-(-rows // DAY_ROWS))]
+            continue
+        if held and size + rows > TASK_ROWS:
+            groups.append((held, None))
+            held, size = [], 0
+        held.append(day)
+        size += rows
+    return [*groups, *([(held, None)] if held else [])]
+
+
+def _day_spec(
+    corpus: str, parts: list[Part], days: list[str], key_range: list[int] | None, existing: dict[str, list[dict]],
+    work: Ingestion, number: int,
+) -> dict:  # fmt: skip
+    tables = ("impressions", "daily_counts", "daily_users")
+    return {
+        "corpus": corpus,
+        "days": days,
+        "range": key_range,
+        "existing": {d: existing[d] for d in days if d in existing},
+        "sources": {p.source.name: _source_spec(p) for p in parts},
+        "tables": {t: work.store.table_uri(t) for t in tables},
+        "out": work.out(f"{corpus}-days-{number}"),
+    }
+
+
+def _source_spec(part: Part) -> dict:
+    return {
+        "name": part.source.name,
+        "rows": [j["rows"] for j in part.joined],
+        "touched": [j["touched"] for j in part.joined],
+        "replace": part.keep and part.replace,
+        "limits": {
+            "impressions_per_session_hour": part.source.max_impressions_per_session_hour,
+            "queries_per_user_day": part.source.max_queries_per_user_day,
+        },
+    }
+
+
+def _append_texts(table: str, spec: Any, uris: list[str], store: Store) -> None:
+    """Add the texts of keys that the table does not hold yet, corpus by corpus."""
+    if not uris:
+        return
+    key = "query_key" if table == "queries" else "item_key"
+    seen = pl.concat([pl.read_parquet(u) for u in uris]).sort("first_day")
+    for (corpus,), rows in seen.partition_by("corpus", as_dict=True).items():
+        held = store.read(table, where={"corpus": corpus})
+        fresh = rows.unique(spec.key, keep="first", maintain_order=True).join(held, on=spec.key, how="anti")
+        if fresh.height:
+            store.replace(
+                table, pl.concat([held, fresh.select(spec.names)]).sort(key, *spec.key), where={"corpus": corpus}
+            )
