@@ -133,7 +133,7 @@ def _counts_of(ctx: Context, rows: pl.DataFrame) -> list[tuple[str, pl.Series]]:
     """Impressions and clicks that the evidence window does not hold: where the surplus comes from names the kind.
 
     Columns of the recount: own (evidence days that arrived before the cut), late (evidence days that arrived from the
-    cut on), judged (days of the evaluation window), each for impressions and clicks.
+    cut on), judged (impressions of the evaluation window that truth may use).
     """
     dates = Dates.of(ctx.manifest())
     recount = _recount(ctx, rows.select("query_key", "item_key").unique(), dates)
@@ -141,9 +141,11 @@ def _counts_of(ctx: Context, rows: pl.DataFrame) -> list[tuple[str, pl.Series]]:
     differs = (both["impressions"] != both["own"]) | (both["clicks"] != both["own_clicks"])
     surplus = (both["impressions"] > both["own"]) | (both["clicks"] > both["own_clicks"])
     late = surplus & (both["impressions"] <= both["own"] + both["late"]) & (both["late"] + both["late_clicks"] > 0)
-    shared = surplus & ~late & (both["judged"] > 0)
-    last = both["last_shown_day"]
-    outside = (last < dates.evidence[0]) | (last >= dates.evidence[1])
+    last, judged_days = both["last_shown_day"], dates.evaluation or (dates.cut, dates.cut)
+    last_judged = (last >= judged_days[0]) & (last < judged_days[1])
+    judged = (both["judged"] > 0) & (both["impressions"] - both["own"] >= both["judged"])
+    shared = (surplus & ~late & judged) | last_judged
+    outside = ((last < dates.evidence[0]) | (last >= dates.evidence[1])) & ~last_judged
     return [
         ("arrival", late),
         ("shared_impression", shared),
@@ -171,7 +173,9 @@ def _recount_file(file: DataFile, pairs: pl.DataFrame, dates: Dates) -> pl.DataF
     event, arrival = pl.col("event_day"), pl.col("arrival_day")
     of_evidence = (event >= dates.evidence[0]) & (event < dates.evidence[1])
     own, late = of_evidence & (arrival < dates.cut), of_evidence & (arrival >= dates.cut)
-    judged = (event >= dates.evaluation[0]) & (event < dates.evaluation[1]) if dates.evaluation else pl.lit(value=False)
+    judged = pl.lit(value=False)
+    if dates.evaluation:
+        judged = (event >= dates.evaluation[0]) & (event < dates.evaluation[1]) & (arrival <= dates.as_of)
     keys = pairs["query_key"].unique().implode()
     rows = scan_files(DAILY_COUNTS, [file], columns=columns).filter(pl.col("query_key").is_in(keys)).collect()
     shown, clicked = pl.col("impressions"), pl.col("clicks")

@@ -56,10 +56,13 @@ def eligible(issuers: pl.DataFrame, spec: dict[str, Any]) -> tuple[pl.DataFrame,
 
 
 def by_side(counts: pl.DataFrame) -> pl.DataFrame:
-    """Counts of the window by pair, segment, rank and side: `composes` is true for the even event days."""
+    """Counts of the window by pair, segment, rank and side (`composes`: even event days), in the order of these keys.
+
+    The order makes sums of floating-point numbers the same in every run.
+    """
     keyed = counts.with_columns(composes=composes_filter())
     keys = ["corpus", "locale", *PAIR, "segment", "rank", "composes"]
-    return keyed.group_by(keys).agg(pl.col("impressions", "clicks").sum())
+    return keyed.group_by(keys).agg(pl.col("impressions", "clicks").sum()).sort(keys)
 
 
 def offers(

@@ -7,6 +7,7 @@ propensity, standard_error (nullable).
 
 import polars as pl
 
+DECIMALS = 12  # relevances that differ by less differ by the order of a sum: rounded, they tie on every machine
 PAIR = ["query_key", "item_key"]
 
 
@@ -41,4 +42,5 @@ def item_relevance(counts: pl.DataFrame, *, curve: pl.DataFrame) -> pl.DataFrame
         .group_by(PAIR)
         .agg(pl.col("impressions", "clicks").sum(), examined=(n * p).sum(), examined_squared=(n * p * p).sum())
     )
-    return sums.filter(pl.col("examined") > 0).with_columns(relevance=pl.col("clicks") / pl.col("examined"))
+    ratio = (pl.col("clicks") / pl.col("examined")).round(DECIMALS)
+    return sums.filter(pl.col("examined") > 0).with_columns(relevance=ratio)

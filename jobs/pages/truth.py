@@ -7,7 +7,7 @@ delta method, once per rank, since all items of a page share the curve.
 
 import polars as pl
 
-from jobs.pages.measure import PAIR, with_propensity
+from jobs.pages.measure import DECIMALS, PAIR, with_propensity
 
 TRUTH = {
     "page": pl.String,
@@ -46,8 +46,8 @@ def page_truth(layout: pl.DataFrame, *, counts: pl.DataFrame, curve: pl.DataFram
     error = (pl.col("variance") + pl.col("curve_variance").fill_null(0)).sqrt()
     return pages.select(
         "page",
-        truth=pl.when(seen).then("truth"),
-        truth_standard_error=pl.when(seen).then(error),
+        truth=pl.when(seen).then(pl.col("truth").round(DECIMALS)),
+        truth_standard_error=pl.when(seen).then(error.round(DECIMALS)),
         truth_impressions="truth_impressions",
         truth_clicks="truth_clicks",
     )

@@ -3,6 +3,7 @@
 Tests run the pages and cards steps on it with tasks called one after the other in the process (`in_process`).
 """
 
+import shutil
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -26,8 +27,9 @@ CORPUS = "tracks"
 RANKS = 10
 WINDOWS = {"evaluation_days": 6, "gap_days": 2, "evidence_days": 12, "min_evidence_days": 3}
 QUERIES = [
-    "basketball warmup music", "basketball warmup playlist", "basketball training music", "sad piano", "sad violin music",
-    "running songs", "songs for a morning run", "lofi beats to study", "study music without words", "christmas carols",
+    "basketball warmup music", "basketball warmup playlist", "basketball training music", "sad piano",
+    "sad violin music",
+    "running songs", "songs for a morning run", "lofi beats to study", "study music without words", "carols",
 ]  # fmt: skip
 ITEMS = 12
 
@@ -45,13 +47,13 @@ def in_process(spark, function, specs, *, label=""):
     return [function(spec) for spec in specs]
 
 
-def mini_store(folder: Path, *, seed: int = 0, pages_a_day: int = 40, night: date = DAY, **overrides) -> Mini:
-    """Write 21 days of daily tables up to `night`, and the night's curve and evidence."""
+def mini_store(folder: Path, *, seed: int = 0, pages_a_day: int = 40, late: float = 0.1, **overrides) -> Mini:
+    """Write 21 days of daily tables up to DAY, that night's curve and evidence; a share `late` arrives 3 days on."""
     rng = np.random.default_rng(seed)
     relevance = rng.beta(2, 1.6, (len(QUERIES), ITEMS))
-    ctx = _context(folder, night, overrides)
+    ctx = _context(folder, DAY, overrides)
     for back in range(20, -1, -1):
-        _write_day(ctx.store, night - timedelta(days=back), relevance, pages_a_day, rng)
+        _write_day(ctx.store, DAY - timedelta(days=back), relevance, pages_a_day, late, rng)
     _write_texts(ctx.store)
     ctx.record("impressions", {}, tables=("daily_counts", "daily_users", "queries", "item_keys", "items"))
     _write_curve(ctx)
@@ -59,9 +61,15 @@ def mini_store(folder: Path, *, seed: int = 0, pages_a_day: int = 40, night: dat
     return Mini(ctx=ctx, relevance=relevance)
 
 
-def write_evidence(ctx: Context) -> None:
-    """The evidence table of the run, by the pure window sum."""
-    counts = ctx.store.read("daily_counts").filter(evidence_filter(ctx.run))
+def copy_of(mini: Mini, folder: Path, **overrides) -> Mini:
+    """The same store under another folder, opened with other settings: cheaper than writing it again."""
+    shutil.copytree(mini.ctx.settings.root, folder, dirs_exist_ok=True)
+    return Mini(ctx=_context(folder, DAY, overrides), relevance=mini.relevance)
+
+
+def write_evidence(ctx: Context, *, keep: pl.Expr | None = None) -> None:
+    """The evidence table of the run, by the pure window sum; `keep` plants counts that the run must not see."""
+    counts = ctx.store.read("daily_counts").filter(evidence_filter(ctx.run) if keep is None else keep)
     users = ctx.store.read("daily_users").filter(evidence_filter(ctx.run))
     curve = {(None, rank): 1 / rank for rank in range(1, RANKS + 1)}
     rows = sum_window(counts, users, curve=curve, min_users=ctx.settings.evidence.min_users)
@@ -100,13 +108,15 @@ def _context(folder: Path, night: date, overrides: dict) -> Context:
     )
 
 
-def _write_day(store: Store, day: date, relevance: np.ndarray, pages: int, rng: np.random.Generator) -> None:
+def _write_day(
+    store: Store, day: date, relevance: np.ndarray, pages: int, late_share: float, rng: np.random.Generator
+) -> None:
     q = rng.integers(0, len(QUERIES), pages * len(QUERIES))
     order = np.argsort(rng.standard_normal((len(q), ITEMS)) - relevance[q], axis=1)[:, :RANKS]
     clicked = rng.random(order.shape) < relevance[q[:, None], order] / np.arange(1, RANKS + 1)
     keys = np.array([key_of_query(text) for text in QUERIES])
     items = np.array([item_key(CORPUS, f"item-{i}") for i in range(ITEMS)])
-    late = rng.random(len(q)) < 0.1
+    late = rng.random(len(q)) < late_share
     rows = pl.DataFrame(
         {
             "query_key": np.repeat(keys[q], RANKS),

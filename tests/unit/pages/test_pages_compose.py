@@ -13,7 +13,9 @@ ALL = Composition(degraded_share=1.0)
 
 
 def candidates(relevance, *, impressions=50, query=7):
-    rows = [{"query_key": query, "item_key": i, "relevance": r, "impressions": impressions} for i, r in enumerate(relevance)]
+    rows = [
+        {"query_key": query, "item_key": i, "relevance": r, "impressions": impressions} for i, r in enumerate(relevance)
+    ]
     return pl.DataFrame(rows)
 
 
@@ -135,5 +137,11 @@ def test_likeness(a, b, want, why):
 
 
 def test_most_similar_of_nothing_is_nothing():
-    kinds = {"query_key": pl.Int64, "item_key": pl.Int64, "relevance": pl.Float64, "title": pl.String, "best_title": pl.String}
+    kinds = {
+        "query_key": pl.Int64,
+        "item_key": pl.Int64,
+        "relevance": pl.Float64,
+        "title": pl.String,
+        "best_title": pl.String,
+    }
     assert most_similar(pl.DataFrame(schema=kinds)).height == 0

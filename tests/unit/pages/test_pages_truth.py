@@ -70,7 +70,15 @@ def test_rank_correlation_with_much_traffic():
 
 
 def row(**changes):
-    base = {"query_key": 1, "item_key": 1, "segment": None, "rank": 1, "composes": False, "impressions": 10, "clicks": 4}
+    base = {
+        "query_key": 1,
+        "item_key": 1,
+        "segment": None,
+        "rank": 1,
+        "composes": False,
+        "impressions": 10,
+        "clicks": 4,
+    }
     return {**base, **changes}
 
 
