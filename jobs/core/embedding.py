@@ -38,7 +38,7 @@ class Encoder(Protocol):
         """float32[n, d], rows of length 1 in the order of `texts`; `kind` is plain, query or document."""
 
 
-def embedder_for(settings: Settings, *, say: Callable[[str], None] | None = None) -> "Embedder":
+def embedder_for(settings: Settings, *, say: Callable[[str], None] | None = None) -> Embedder:
     """The embedder of these settings, with its vectors kept in the store (beside the settings for object stores)."""
     uri = settings.store_uri
     folder = Path(settings.root) / ".hindcast" / "vectors" if is_object_store(uri) else Path(uri) / "vectors"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import InputError, NotThereError
-from jobs.skills.skill import MAX_DESCRIPTION, MAX_NAME, Skill, skill_id_of
+from jobs.skills.skill import MAX_DESCRIPTION, MAX_NAME, Skill, printable, skill_id_of
 
 INDEX = "index.json"
 FORMAT = 1
@@ -131,7 +131,7 @@ def changes(before: Sequence[Skill], after: Sequence[Skill]) -> list[dict[str, s
 
 
 def with_versions(before: Sequence[Skill], after: Sequence[Skill]) -> tuple[Skill, ...]:
-    """`after` with each skill's version: 1 when new, one more when what it says changed."""
+    """`after` with each skill's version (1 when new, one more when what it says changed) and the latest why."""
     old = {one.skill_id: one for one in before}
 
     def version(one: Skill) -> int:
@@ -139,7 +139,10 @@ def with_versions(before: Sequence[Skill], after: Sequence[Skill]) -> tuple[Skil
             return 1
         return old[one.skill_id].version + (skills_version([one]) != skills_version([old[one.skill_id]]))
 
-    return tuple(replace(one, version=version(one)) for one in after)
+    def why(one: Skill) -> str:
+        return one.why or (old[one.skill_id].why if one.skill_id in old else "")
+
+    return tuple(replace(one, version=version(one), why=why(one)) for one in after)
 
 
 def _joined(skill: Skill, row: dict[str, Any] | None) -> Skill:
@@ -196,11 +199,12 @@ def _sections(body: str) -> dict[str, str]:
 
 def _body(text: str) -> str:
     """Text of a model as Markdown that cannot open a section of its own."""
-    return "\n".join(re.sub(r"^(#+)", r"\\\1", line.strip()) for line in text.splitlines() if line.strip())
+    lines = (line.strip() for line in printable(text).splitlines())
+    return "\n".join(re.sub(r"^(#+)", r"\\\1", line) for line in lines if line)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(printable(text).split())
 
 
 def _description(text: str) -> str:

@@ -54,7 +54,7 @@ def read_subjects(documents: Path, queries: Path, qrels: Path) -> list[Subject]:
     With separate files a query's own `subject` makes the subjects, over the same documents.
     """
     parts = find_subjects(documents)
-    if len(parts) > 1 or parts[0].queries:
+    if len(parts) > 1 or parts[0].documents != documents:
         if queries != documents or qrels != documents:
             return [_read(_with(parts[0], queries, qrels))] if len(parts) == 1 else _refuse(documents)
         return [_read(one) for one in parts]

@@ -138,7 +138,7 @@ def _start(
     views: tuple[Cluster, ...], movement: Movement, options: Options, past: Past, *, same: bool
 ) -> State:
     """The first state: clusters that did not move keep profile and coverage; skills are kept, or only the held ones."""
-    skills = tuple(one for one in past.found.skills if same or one.held)
+    skills = tuple(replace(one, why="") for one in past.found.skills if same or one.held)
     names = {one.skill_id for one in skills}
     kept = {k: int(old) for k, old in enumerate(movement.origin) if k not in movement.moved}
     profiles = {k: replace(past.profiles[old], source="kept") for k, old in kept.items() if old in past.profiles}

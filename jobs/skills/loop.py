@@ -249,7 +249,7 @@ def _refine(state: State, task: Task, draft: Draft) -> State:
     new = replace(
         old, instruction=draft.instruction.strip(), domains=domains,
         description=draft.description.strip() or old.description,
-        why=f"broadened in round {state.round} for clusters {names}",
+        why="; ".join(filter(None, (old.why, f"broadened in round {state.round} for clusters {names}"))),
     )
     return replace(state, skills=tuple(new if one.skill_id == old.skill_id else one for one in state.skills))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobs.skills.skill import MAX_DESCRIPTION, MAX_NAME, Draft, Profile, Verdict
+from jobs.skills.skill import MAX_DESCRIPTION, MAX_NAME, Draft, Profile, Verdict, printable
 
 Parsed = tuple[Any, str]
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
@@ -120,12 +120,13 @@ def _draft(row: dict[str, Any]) -> Draft:
         name=_word(row, "name")[:MAX_NAME],
         description=_word(row, "description")[:MAX_DESCRIPTION],
         instruction=" ".join(instruction.split()[:MAX_WORDS]),
-        domains=tuple(dict.fromkeys(" ".join(str(one).split()) for one in domains if str(one).strip())),
+        domains=tuple(dict.fromkeys(text for one in domains if (text := " ".join(printable(str(one)).split())))),
     )
 
 
 def _word(row: dict[str, Any], name: str) -> str:
     value = row.get(name)
-    if not isinstance(value, str) or not value.strip():
+    text = " ".join(printable(value).split()) if isinstance(value, str) else ""
+    if not text:
         raise ValueError(f"{name} is missing or empty")
-    return " ".join(value.split())
+    return text

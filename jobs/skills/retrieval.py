@@ -47,6 +47,8 @@ class Retriever:
         self, texts: Sequence[str], *, depth: int, excluded: Sequence[Sequence[str]] | None = None
     ) -> list[list[Hit]]:
         """The `depth` nearest documents of each text, best first, without those excluded for it."""
+        if not texts:
+            return []
         return self.search_vectors(self.encoder.encode(list(texts), kind="query"), depth=depth, excluded=excluded)
 
     def search_vectors(

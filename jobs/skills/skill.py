@@ -90,6 +90,14 @@ class Drop:
     reason: str
 
 
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def printable(text: str) -> str:
+    """The text without control characters and lone surrogates, which YAML, and so SKILL.md, cannot hold."""
+    return _UNPRINTABLE.sub("", text)
+
+
 def skill_id_of(name: str) -> str:
     """A folder name from a skill's name: lower-case ASCII letters, digits and single hyphens, at most 64 characters.
 

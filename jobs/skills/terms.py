@@ -34,8 +34,9 @@ def cluster_terms(groups: Sequence[Sequence[str]], *, top: int = TOP_TERMS) -> l
     inside = [Counter(word for text in group for word in text) for group in held]
     overall = sum(inside, Counter())
     texts = sum(len(group) for group in held)
-    lift = 0.0 if len(groups) == 1 else FEW_LIFT if len(groups) < 4 else LIFT
-    if len(groups) > 3 and texts >= 20:
+    filled = sum(bool(group) for group in groups)
+    lift = 0.0 if filled < 2 else FEW_LIFT if filled < 4 else LIFT
+    if filled > 3 and texts >= 20:
         inside = [Counter({w: n for w, n in counts.items() if overall[w] <= COMMON * texts}) for counts in inside]
     return [_best(counts, len(group), overall, texts, lift, top) for counts, group in zip(inside, held, strict=True)]
 

@@ -30,7 +30,7 @@ class Lengths:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def model(monkeypatch):
     fake = Lengths()
     monkeypatch.setattr(embedding, "_load", lambda files: fake)
@@ -89,7 +89,9 @@ def test_the_packaged_model_is_found_without_torch():
 
 
 def test_a_folder_is_a_model_with_its_own_prompts_and_revision(tmp_path):
-    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "q: ", "passage": "p: "}}))
+    (tmp_path / "config_sentence_transformers.json").write_text(
+        json.dumps({"prompts": {"query": "q: ", "passage": "p: "}})
+    )
     (tmp_path / "model.safetensors").write_bytes(b"one")
     before = find_model(str(tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"two")

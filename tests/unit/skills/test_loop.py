@@ -12,8 +12,14 @@ from jobs.skills.skill import Cluster, Draft, Profile, Skill, Verdict, skill_id_
 
 def clusters(number):
     return tuple(
-        Cluster(id=n, size=10 + n, representatives=(f"text {n}",), samples=(f"more {n}",), terms=("a", "b"),
-                fingerprint=str(n))
+        Cluster(
+            id=n,
+            size=10 + n,
+            representatives=(f"text {n}",),
+            samples=(f"more {n}",),
+            terms=("a", "b"),
+            fingerprint=str(n),
+        )
         for n in range(number)
     )
 
@@ -27,7 +33,9 @@ class Script:
 
     name = "script"
 
-    def __init__(self, *, propose, judge, refine=lambda task: None, profile=lambda task: Profile(domain="d", content_type="c")):
+    def __init__(
+        self, *, propose, judge, refine=lambda task: None, profile=lambda task: Profile(domain="d", content_type="c")
+    ):
         self.makers = {"characterise": profile, "propose": propose, "judge": judge, "refine": refine}
         self.asked = []
 
@@ -59,14 +67,15 @@ def test_only_uncovered_clusters_are_judged_again_and_refinement_keeps_the_domai
         return Verdict(cluster=task.clusters[0].id, kind="covered" if done else "refine", skill_id="one")
 
     agents = Script(
-        propose=lambda task: (draft("one"),), judge=judge,
+        propose=lambda task: (draft("one"),),
+        judge=judge,
         refine=lambda task: draft("another name", instruction="wider", domains=("new",)),
     )
     final = discover(State(limits=Limits(), clusters=clusters(4)), agents)
     assert final.stopped == "every cluster is covered"
     assert agents.count("judge") == 4 + 1
     assert (final.skills[0].skill_id, final.skills[0].domains) == ("one", ("d", "new"))
-    assert final.skills[0].why == "broadened in round 1 for clusters 2"
+    assert final.skills[0].why == "proposed in round 1 for 4 clusters; broadened in round 1 for clusters 2"
 
 
 def test_uncovered_clusters_get_a_further_skill_within_the_cap():
@@ -74,7 +83,11 @@ def test_uncovered_clusters_get_a_further_skill_within_the_cap():
         names = [one.skill_id for one in task.skills]
         cluster = task.clusters[0].id
         name = "two" if cluster > 1 else "one"
-        return Verdict(cluster=cluster, kind="covered", skill_id=name) if name in names else Verdict(cluster=cluster, kind="new")
+        return (
+            Verdict(cluster=cluster, kind="covered", skill_id=name)
+            if name in names
+            else Verdict(cluster=cluster, kind="new")
+        )
 
     def propose(task):
         return (draft("one"),) if not task.skills else (draft("two"),)
@@ -112,9 +125,13 @@ def test_a_bad_proposal_is_asked_again_and_none_at_all_ends_the_run():
         tries.append(task.key)
         return (draft("one"),) if len(tries) == 2 else None
 
-    assert discover(State(limits=Limits(), clusters=clusters(1)), Script(propose=second_time, judge=covered("one"))).skills
+    assert discover(
+        State(limits=Limits(), clusters=clusters(1)), Script(propose=second_time, judge=covered("one"))
+    ).skills
     assert tries == ["propose/1", "propose/2"]
-    none = discover(State(limits=Limits(), clusters=clusters(1)), Script(propose=lambda task: None, judge=covered("one")))
+    none = discover(
+        State(limits=Limits(), clusters=clusters(1)), Script(propose=lambda task: None, judge=covered("one"))
+    )
     assert none.stopped == "no usable skill was proposed"
     assert len(none.drops) == 3
 
@@ -130,7 +147,8 @@ def test_lost_profiles_fall_back_to_terms_and_lost_verdicts_are_unknown():
 def test_held_skills_are_judged_first_and_never_refined():
     pinned = Skill(skill_id="mine", name="mine", description="d", instruction="i", domains=("d",), pinned=True)
     agents = Script(
-        propose=lambda task: (), refine=lambda task: draft("x", instruction="other"),
+        propose=lambda task: (),
+        refine=lambda task: draft("x", instruction="other"),
         judge=lambda task: Verdict(cluster=task.clusters[0].id, kind="refine", skill_id="mine"),
     )
     final = discover(State(limits=Limits(), clusters=clusters(2), skills=(pinned,)), agents)
@@ -143,7 +161,9 @@ def test_held_skills_are_judged_first_and_never_refined():
 def test_kept_profiles_and_verdicts_are_not_asked_for():
     skill = Skill(skill_id="one", name="one", description="d", instruction="i", domains=("d",))
     state = State(
-        limits=Limits(), clusters=clusters(3), skills=(skill,),
+        limits=Limits(),
+        clusters=clusters(3),
+        skills=(skill,),
         profiles={n: Profile(domain="d", content_type="c", source="kept") for n in (0, 1)},
         verdicts={n: Verdict(cluster=n, kind="covered", skill_id="one") for n in (0, 1)},
     )
@@ -178,7 +198,12 @@ def test_any_answers_end_within_the_bound_of_calls(number, most, rounds, random)
 
 @pytest.mark.parametrize(
     ("name", "want"),
-    [("Clinical terms — für Ärzte", "clinical-terms-fur-arzte"), ("x" * 80, "x" * 64), ("../../etc", "etc"), ("日本", "")],
+    [
+        ("Clinical terms — für Ärzte", "clinical-terms-fur-arzte"),
+        ("x" * 80, "x" * 64),
+        ("../../etc", "etc"),
+        ("日本", ""),
+    ],
     ids=["accents", "too long", "a path", "no Latin letter"],
 )
 def test_skill_ids_are_safe_folder_names(name, want):

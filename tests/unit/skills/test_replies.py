@@ -87,13 +87,13 @@ def test_a_router_may_only_choose_what_was_offered():
 def test_every_prompt_loads_with_its_places(name):
     prompt = load_prompt(name)
     assert "data" in prompt.system or name in ("propose", "refine")
-    filled = prompt.fill({place: "x" for place in PLACES[name]})
+    filled = prompt.fill(dict.fromkeys(PLACES[name], "x"))
     assert "{{" not in filled
 
 
 def test_a_prompt_with_other_places_is_refused(tmp_path):
     (tmp_path / "route.md").write_text("system\n---user---\n{{query}} {{skill}}\n")
-    with pytest.raises(InputError, match="must hold {{query}}, {{skills}}"):
+    with pytest.raises(InputError, match=r"must hold \{\{query\}\}, \{\{skills\}\}"):
         load_prompt("route", folder=tmp_path)
     with pytest.raises(NotThereError, match=r"route.md|mine.md"):
         load_prompt("mine", folder=tmp_path)
@@ -126,7 +126,9 @@ def test_agents_ask_the_model_and_count_what_it_costs():
 
 
 def test_a_proposal_of_a_later_round_has_another_seed():
-    task = Task(kind="propose", key="propose/2", clusters=clusters(1), profiles=(Profile(domain="d", content_type="c"),), room=3)
+    task = Task(
+        kind="propose", key="propose/2", clusters=clusters(1), profiles=(Profile(domain="d", content_type="c"),), room=3
+    )
     request = request_of(task, load_prompt("propose"))
     assert request.seed == 2
     assert "At most 3 skills" in request.user
