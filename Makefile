@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm lock demo test test-slow lint bench clean distclean
+.PHONY: help setup setup-local-llm lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -42,8 +42,15 @@ demo: setup ## simulate a log, run a night, an A/B forecast and its outcome; JUD
 test: setup ## all quick tests (12 minutes at most), without a network
 	@$(QUIETLY_OFFLINE) setup/test.sh
 
-test-slow: setup ## fault, operations, cluster and browser tests, as far as they are there
-	@$(QUIETLY_OFFLINE) setup/test-slow.sh
+test-slow: test-faults test-ops test-cluster test-browser ## the four below
+
+test-faults test-ops test-cluster test-browser: test-%: setup
+	@$(QUIETLY_OFFLINE) setup/test.sh $*
+
+test-faults: ## processes killed, full disks, broken files
+test-ops: ## scheduler, backfills and launches on this machine
+test-cluster: ## a standalone Spark master and workers
+test-browser: ## the report in Debian's chromium
 
 lint: setup ## style and structure
 	@.venv/bin/ruff check .

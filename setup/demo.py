@@ -17,7 +17,7 @@ ROOT = airflow_here.ROOT
 OUT = ROOT / "out" / "demo"
 HINDCAST = ROOT / ".venv" / "bin" / "hindcast"
 TASK = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
-EVERY_S = 5.0
+EVERY_S = 5.0  # longer tasks give a sign of life
 LOCAL_PAGES = 100  # a small model on two cores grades one in seconds
 
 
@@ -32,6 +32,13 @@ def simulate() -> dict:
     if done.returncode:
         raise Failed("hindcast simulate failed: see above")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def publish_site() -> None:
+    """Copy the site of the latest night and launch to out/demo/report."""
+    command = [str(HINDCAST), "reports", "site", "--config", str(OUT / "hindcast.toml"), "--out", str(OUT / "report")]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        raise Failed("hindcast reports site failed: see above")
 
 
 def run_dag(name: str, day: str, *, conf: dict, title: str, variables: dict[str, str]) -> None:
@@ -139,6 +146,7 @@ def demo(judge: str) -> None:
     run_dag("nightly", night, conf={"day": night}, title=f"nightly: {night}", variables=variables)
     run_dag("pre_launch", night, conf=forecast, title=f"forecast: launch {name}", variables=variables)
     run_dag("pre_launch", launch["start"], conf=outcome, title=f"outcome: launch {name}", variables=variables)
+    publish_site()
     print(headline(json.loads((OUT / "report" / "report.json").read_text())))
     print(f"\nReport: {(OUT / 'report' / 'index.html').relative_to(ROOT)}   ({time.monotonic() - begun:.0f} s)")
 
