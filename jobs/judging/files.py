@@ -81,6 +81,7 @@ class RowSpool:
         self._file = self._draft.open("w+b")
         self._places = array("q")
         self.rows = 0
+        self._end = 0
 
     def __enter__(self) -> RowSpool:
         return self
@@ -93,9 +94,9 @@ class RowSpool:
         """Keep the row that belongs at place `index`."""
         if index >= len(self._places):
             self._places.extend([-1] * (index + 1 - len(self._places)))
-        self._places[index] = self._file.tell()
+        self._places[index] = self._end
         self.rows += 1
-        self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        self._end += self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
     def finish(self) -> int:
         """Replace the target by the rows in order; returns their number. Places without a row are left out."""

@@ -175,6 +175,8 @@ def _one_of(page: str, name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 def _number(row: Mapping[str, Any], name: str, card: Mapping[str, Any]) -> float:
     value = row.get(name)
+    if value.__class__ is float or value.__class__ is int:
+        return value
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from jobs.core.errors import UsageError
-from jobs.judging.inputs import Item, Page
+from jobs.judging.inputs import CardRow, Item, Page
 from jobs.judging.untrusted import quoted, quoted_json
 from jobs.judging.views import SHOWN, ShownRow
 
@@ -89,6 +90,7 @@ def rounded_share(value: float) -> float:
     return round(min(max(value, 0.0), 1.0) / step) * step
 
 
+@lru_cache(maxsize=65_536)
 def rounded_count(value: int) -> int:
     """A count as prompts show it: the nearest of 1, 2, 5, 10, 20, 50, … on a logarithmic scale; 0 stays 0."""
     if value <= 0:
@@ -120,12 +122,14 @@ def _evidence_block(prompts: PromptSet, rows: Sequence[ShownRow], *, variant: st
 
 
 def _numbers(shown_row: ShownRow, shown: tuple[str, ...]) -> str:
-    row, body = shown_row.row, {}
-    for name in shown:
-        value = getattr(row, name)
-        body[_ROW_NAMES[name]] = rounded_count(value) if name == "impressions" else f"{rounded_share(value):.2f}"
-    numbers = ", ".join(f'"{name}": {value}' for name, value in body.items())
+    row = shown_row.row
+    numbers = ", ".join(f'"{_ROW_NAMES[name]}": {_shown_value(row, name)}' for name in shown)
     return f'{{"earlier_query": {quoted(row.query)}, {numbers}}}'
+
+
+def _shown_value(row: CardRow, name: str) -> str:
+    value = getattr(row, name)
+    return str(rounded_count(value)) if name == "impressions" else f"{rounded_share(value):.2f}"
 
 
 def _filled(template: str, **values: str) -> str:
