@@ -151,6 +151,15 @@ class Store:
             version = self._commit(table, [f for f in files if f.partition in group], group)
         return -1 if version is None else version
 
+    def vacuum(self, table: str) -> int:
+        """Delete every file that the newest version does not hold; returns how many.
+
+        Older versions cannot be read afterwards: only for forgetting, which moves all references to the newest version.
+        """
+        found = self._open(table, None, missing_ok=True)
+        gone = [] if found is None else found.vacuum(0, dry_run=False, enforce_retention_duration=False)
+        return len(gone)
+
     def _commit(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
         attempts = Retrying(
             retry=retry_if_exception_type((CommitFailedError, ConflictError)),

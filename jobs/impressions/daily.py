@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.keys import range_bounds
+from jobs.core.settings import Source
 from jobs.core.spark import run_tasks
 from jobs.core.tables import Store
 from jobs.impressions.restate import day_task
@@ -32,7 +33,21 @@ def commit(table: str, staged: list[dict], store: Store) -> None:
 
 
 def restate(parts: list[Part], work: Ingestion) -> list[dict]:
-    results = run_tasks(work.spark, day_task, _day_specs(parts, work), label="impressions: days")
+    """Restate every event day that the parts' searches touch; figures by day."""
+    specs: list[dict] = []
+    for corpus in sorted({p.source.corpus for p in parts}):
+        members = [p for p in parts if p.source.corpus == corpus]
+        days = Counter()
+        for result in (j for p in members for j in p.joined):
+            days.update(result["days"])
+            days.update(dict.fromkeys(result["days_before"], 0))
+        specs += day_specs(corpus, days, sources={p.source.name: _source_spec(p) for p in members}, work=work)
+    return restate_days(specs, work=work)
+
+
+def restate_days(specs: list[dict], *, work: Ingestion) -> list[dict]:
+    """Run day tasks and commit what they staged; figures by day."""
+    results = run_tasks(work.spark, day_task, specs, label="impressions: days")
     for result in results:
         raise_error(result)
     _append_texts("queries", QUERIES, [s["queries"] for r in results for s in r["seen"]], work.store)
@@ -54,18 +69,28 @@ def _whole_days(results: list[dict]) -> list[dict]:
     return [days[d] for d in sorted(days)]
 
 
-def _day_specs(parts: list[Part], work: Ingestion) -> list[dict]:
-    specs: list[dict] = []
-    for corpus in sorted({p.source.corpus for p in parts}):
-        members = [p for p in parts if p.source.corpus == corpus]
-        days = Counter()
-        for result in (j for p in members for j in p.joined):
-            days.update(result["days"])
-            days.update(dict.fromkeys(result["days_before"], 0))
-        existing = _existing(work.store, corpus, days)
-        for i, (chosen, key_range) in enumerate(_day_groups(days, existing)):
-            specs.append(_day_spec(corpus, members, chosen, key_range, existing, work, i))
-    return specs
+def day_specs(
+    corpus: str, days: Counter, *, sources: dict[str, dict], work: Ingestion, forgotten: list[int] | None = None
+) -> list[dict]:
+    """Specs of day tasks: `days` counts new rows by event day, `sources` says what is new of each source (source_spec).
+
+    Rows of the `forgotten` user keys are left out.
+    """
+    existing = _existing(work.store, corpus, days)
+    tables = {t: work.store.table_uri(t) for t in COMMIT_ORDER}
+    return [
+        {
+            "corpus": corpus,
+            "days": chosen,
+            "range": key_range,
+            "existing": {d: existing[d] for d in chosen if d in existing},
+            "sources": sources,
+            "tables": tables,
+            "forgotten": forgotten or [],
+            "out": work.out(f"{corpus}-days-{i}"),
+        }
+        for i, (chosen, key_range) in enumerate(_day_groups(days, existing))
+    ]
 
 
 def _existing(store: Store, corpus: str, days: Counter) -> dict[str, list[dict]]:
@@ -95,33 +120,18 @@ def _day_groups(days: Counter, existing: dict[str, list[dict]]) -> list[tuple[li
     return [*groups, *([(held, None)] if held else [])]
 
 
-def _day_spec(
-    corpus: str, parts: list[Part], days: list[str], key_range: list[int] | None, existing: dict[str, list[dict]],
-    work: Ingestion, number: int,
-) -> dict:  # fmt: skip
-    tables = ("impressions", "daily_counts", "daily_users")
-    return {
-        "corpus": corpus,
-        "days": days,
-        "range": key_range,
-        "existing": {d: existing[d] for d in days if d in existing},
-        "sources": {p.source.name: _source_spec(p) for p in parts},
-        "tables": {t: work.store.table_uri(t) for t in tables},
-        "out": work.out(f"{corpus}-days-{number}"),
+def source_spec(source: Source) -> dict:
+    """What a day task needs of a source that brings nothing new."""
+    limits = {
+        "impressions_per_session_hour": source.max_impressions_per_session_hour,
+        "queries_per_user_day": source.max_queries_per_user_day,
     }
+    return {"name": source.name, "rows": [], "touched": [], "replace": False, "limits": limits}
 
 
 def _source_spec(part: Part) -> dict:
-    return {
-        "name": part.source.name,
-        "rows": [j["rows"] for j in part.joined],
-        "touched": [j["touched"] for j in part.joined],
-        "replace": part.keep and part.replace,
-        "limits": {
-            "impressions_per_session_hour": part.source.max_impressions_per_session_hour,
-            "queries_per_user_day": part.source.max_queries_per_user_day,
-        },
-    }
+    rows, touched = ([j[n] for j in part.joined] for n in ("rows", "touched"))
+    return {**source_spec(part.source), "rows": rows, "touched": touched, "replace": part.keep and part.replace}
 
 
 def _append_texts(table: str, spec: Any, uris: list[str], store: Store) -> None:

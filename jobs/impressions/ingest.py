@@ -68,7 +68,8 @@ def _refused(parts: list[Part]) -> list[quarantine.Refusals]:
         quarantine.Refusals(
             source=p.source.name,
             corpus=p.source.corpus,
-            paths={f.key: f.uri for f in p.request.files},
+            paths={f.key: f.address for f in p.request.files},
+            replayed={f.address: f.numbers for f in p.request.files if f.numbers},
             frames=p.refused,
             resolved=[j["resolved"] for j in p.joined if j["resolved"]],
         )
@@ -91,7 +92,10 @@ def _settle(parts: list[Part], work: Ingestion) -> None:
         documents = [d["uri"].removeprefix(f"{root}/") for r in part.read for d in r["documents"]] if part.keep else []
         body = {"documents": documents, "first_arrival": first, "last_arrival": last, "run_id": work.run_id,
                 "source": part.source.name}  # fmt: skip
-        part.ledger.add(list(part.request.files), body=body)
+        if part.request.replay:
+            part.ledger.add_documents(f"{work.run_id}-{work.token}", body=body)
+        else:
+            part.ledger.add(list(part.request.files), body=body)
         newest = max((e["last_arrival"] for e in part.ledger.entries.values()), default="")
         if newest:
             keep = max(KEEP_DAYS, 2 * part.source.lateness_days)

@@ -17,17 +17,27 @@ _DAY = r"(?P<day>\d{4}-\d{2}-\d{2})"
 
 @dataclass(frozen=True, kw_only=True)
 class InputFile:
-    """A file of a source: its address, size, time of change, and the arrival day that its path names (or None)."""
+    """A file of a source: its address, size, time of change, and the arrival day that its path names (or None).
+
+    A replayed file stands in for `origin`, whose rows it holds; `numbers` is a staged frame of their line numbers there.
+    """
 
     uri: str
     size: int
     modified: str
     arrival_day: str | None = None
+    origin: str = ""
+    numbers: str = ""
+
+    @property
+    def address(self) -> str:
+        """Where the rows came from."""
+        return self.origin or self.uri
 
     @property
     def key(self) -> int:
         """Key of the address: how documents and refused rows name their file."""
-        return key_of(self.uri)
+        return key_of(self.address)
 
 
 def list_files(path: str) -> list[InputFile]:
@@ -132,10 +142,14 @@ class Ledger:
         """Addresses of kept documents that arrived between the two days."""
         found: dict[str, None] = {}
         for entry in self.entries.values():
-            if entry["first_arrival"] and entry["first_arrival"] <= last.isoformat():
-                if entry["last_arrival"] >= first.isoformat():
-                    found.update(dict.fromkeys(entry["documents"]))
+            touches = entry["first_arrival"] <= last.isoformat() and entry["last_arrival"] >= first.isoformat()
+            if entry["first_arrival"] and touches:
+                found.update(dict.fromkeys(entry["documents"]))
         return [self._files.uri(p) for p in found]
+
+    def documents(self) -> list[str]:
+        """Addresses of all kept documents."""
+        return [self._files.uri(p) for p in sorted({p for e in self.entries.values() for p in e["documents"]})]
 
     def complete(self, *, first: date) -> bool:
         """True if no documents from `first` on were dropped: searches can then be made anew from documents alone."""
@@ -152,6 +166,10 @@ class Ledger:
             fresh = {f.uri for f in members}
             kept = [f for f in old["files"] if f["uri"] not in fresh]
             self._write(name, _merged(old, body) | {"files": [*kept, *map(asdict, members)]})
+
+    def add_documents(self, name: str, *, body: dict[str, Any]) -> None:
+        """Remember documents that came by another way than as a file of their own, such as a replay."""
+        self._write(f"{name}.json", {"files": [], **body})
 
     def mark_empty(self, day: str, *, run_id: str) -> None:
         """Remember an arrival day that had no files."""

@@ -1,6 +1,8 @@
 """`hindcast impressions`: raw logs to canonical impressions, quarantine, daily counts and users."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
@@ -16,15 +18,17 @@ from jobs.core.cli import (
     context,
     finish,
     parse_day,
+    settings_of,
 )
 from jobs.core.errors import UsageError
 from jobs.core.settings import Settings, Source, load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.impressions import items, quality, quarantine
-from jobs.impressions.ingest import Ingestion, Request, ingest, run_id_of
+from jobs.impressions.ingest import ingest, run_id_of
 from jobs.impressions.inputs import Ledger, list_files
 from jobs.impressions.salts import salt_of
+from jobs.impressions.work import Ingestion, Request
 from schemas.names import plain_name
 
 app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no_args_is_help=True)
@@ -99,6 +103,39 @@ def check_command(
         finish(quality.decide(ctx), as_json=as_json)
 
 
+@command(app, "replay", example="hindcast impressions replay --config hindcast.toml --reason no_time_zone")
+def replay_command(
+    config: ConfigOption = "",
+    source: Annotated[str, typer.Option("--source", help="Only rows of this source.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Only rows refused for this reason code.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Read refused rows again after a mend of the settings. What is accepted leaves quarantine."""
+    from jobs.impressions.replay import replay
+
+    with _by_hand_work(settings_of(config), run_id="replay", run_day=None) as work:
+        summary = replay(work, source=source, reason=reason)
+    finish(summary, as_json=as_json)
+
+
+@command(app, "forget", example="hindcast impressions forget --config hindcast.toml --user u-4711")
+def forget_command(
+    config: ConfigOption = "",
+    user: Annotated[list[str], typer.Option("--user", help="User id as the log has it; may be repeated.")] = [],  # noqa: B006
+    before: Annotated[str, typer.Option("--before", help="Forget every event day before this one.")] = "",
+    corpus: CorpusOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a user, or everything before a day, from tables, evidence, quarantine and old versions. Logged."""
+    from jobs.impressions.forget import Wish, forget
+
+    wish = Wish(users=tuple(user), before=parse_day(before, option="--before") if before else None, corpus=corpus)
+    run_id = f"forget-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    with _by_hand_work(settings_of(config), run_id=run_id, run_day=None) as work:
+        summary = forget(wish, work=work)
+    finish(summary, as_json=as_json)
+
+
 def run(ctx: Any) -> dict[str, Any]:
     """Ingest every arrival day that the run may see and that is not in the store yet; then check the night's data.
 
@@ -126,24 +163,28 @@ def run(ctx: Any) -> dict[str, Any]:
 
 def ingest_files(settings: Settings, source: Source, *, path: str, day: str = "") -> dict[str, Any]:
     """Read files named by hand into the store of the settings, whether or not they were read before."""
-    store = Store(settings.store_uri)
     files = tuple(list_files(_absolute(path)))
-    if day:
-        parse_day(day)
-    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
-    now = datetime.now(UTC)
-    work = Ingestion(
-        settings=settings,
-        store=store,
-        spark=spark,
-        salt=salt_of(store, simulated=settings.report.simulated),
-        run_id=run_id_of(list(files)),
-        run_day=date.fromisoformat(day) if day else None,
-        latest=now + timedelta(days=1),
-        say=lambda text: typer.echo(text, err=True),
-    )
-    try:
+    run_day = parse_day(day) if day else None
+    with _by_hand_work(settings, run_id=run_id_of(list(files)), run_day=run_day) as work:
         return ingest([Request(source=source, files=files, day=day)], work=work)
+
+
+@contextmanager
+def _by_hand_work(settings: Settings, *, run_id: str, run_day: date | None) -> Iterator[Ingestion]:
+    """Work outside of a night, with a Spark session of its own."""
+    store = Store(settings.store_uri)
+    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
+    try:
+        yield Ingestion(
+            settings=settings,
+            store=store,
+            spark=spark,
+            salt=salt_of(store, simulated=settings.report.simulated),
+            run_id=run_id,
+            run_day=run_day,
+            latest=datetime.now(UTC) + timedelta(days=1),
+            say=lambda text: typer.echo(text, err=True),
+        )
     finally:
         spark.stop()
 
@@ -161,10 +202,10 @@ def _mark_empty(ctx: Any, requests: list[Request]) -> None:
     for request in requests:
         day = ctx.run.as_of.isoformat()
         ledger = Ledger(ctx.store, request.source.name)
-        if "{day}" in request.source.path and f"{day}.json" not in ledger.entries:
-            if not any(f.arrival_day == day for f in request.files):
-                ledger.mark_empty(day, run_id=ctx.run.key)
-                ctx.progress.say(f"  source {request.source.name}: no files for arrival day {day}, marked empty")
+        unseen = "{day}" in request.source.path and f"{day}.json" not in ledger.entries
+        if unseen and not any(f.arrival_day == day for f in request.files):
+            ledger.mark_empty(day, run_id=ctx.run.key)
+            ctx.progress.say(f"  source {request.source.name}: no files for arrival day {day}, marked empty")
 
 
 def _by_hand(settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int) -> Source:

@@ -5,7 +5,9 @@ from datetime import date, timedelta
 
 import polars as pl
 
+from jobs.core.keys import key_of
 from jobs.core.tables import Store
+from jobs.impressions.checks import hashed
 from jobs.impressions.documents import REFUSED
 from jobs.impressions.frames import scan_frames
 from schemas.logs import REJECTED
@@ -18,13 +20,14 @@ _PLACE = {"file": pl.Int64, "line": pl.Int64}
 @dataclass(frozen=True, kw_only=True)
 class Refusals:
     """Refused rows of one source in staged frames; `paths` names its files by key, `resolved` holds earlier ones that
-    were accepted after all."""
+    were accepted after all, `replayed` the files of which only these lines were read again."""
 
     source: str
     corpus: str
     paths: dict[int, str]
     frames: list[str]
     resolved: list[str] = field(default_factory=list)
+    replayed: dict[str, str] = field(default_factory=dict)
 
 
 def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date) -> int:
@@ -33,27 +36,43 @@ def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date)
     Rows that a later document resolved go. Returns how many were resolved. A partition that does not change is not
     written.
     """
-    fresh = [_rows(r, run_id=run_id, run_day=run_day) for r in refusals]
-    empty = pl.DataFrame(schema=REJECTED.polars())
-    new = pl.concat([empty, *fresh])
     held = store.read(TABLE)
-    kept = held
+    kept, fresh = held, [pl.DataFrame(schema=REJECTED.polars())]
     for refusal in refusals:
-        again = (pl.col("source") == refusal.source) & pl.col("path").is_in(list(refusal.paths.values()))
-        kept = kept.filter(~again)
+        again = _read_again(held, refusal)
+        kept = kept.join(again, on=REJECTED.key, how="anti")
+        fresh.append(_rows(refusal, run_id=run_id, run_day=run_day, before=again if refusal.replayed else None))
     before = kept.height
     for refusal in refusals:
         kept = _without_resolved(kept, refusal)
-    _write_changed(store, held, pl.concat([kept, new]))
+    _write_changed(store, held, pl.concat([kept, *fresh]))
     return before - kept.height
+
+
+def _read_again(held: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
+    """Refused rows of the files (or of the replayed lines) that this ingestion read."""
+    mine = held.filter((pl.col("source") == refusals.source) & pl.col("path").is_in(list(refusals.paths.values())))
+    if not refusals.replayed:
+        return mine
+    schema = {"line": pl.Int64}
+    lines = [
+        scan_frames([uri], schema=schema).with_columns(pl.lit(path).alias("path"))
+        for path, uri in refusals.replayed.items()
+    ]
+    return mine.join(pl.concat(lines).collect(), on=["path", "line"], how="semi")
 
 
 def expire(store: Store, *, before: date) -> int:
     """Delete refused rows of ingestions before that day; returns how many."""
+    return drop(store, where=pl.col("run_day") < before)
+
+
+def drop(store: Store, *, where: pl.Expr) -> int:
+    """Delete the refused rows that fit; returns how many."""
     held = store.read(TABLE)
-    old = held.filter(pl.col("run_day") < before)
-    _write_changed(store, held, held.filter(pl.col("run_day") >= before))
-    return old.height
+    kept = held.filter(~where)
+    _write_changed(store, held, kept)
+    return held.height - kept.height
 
 
 def expiry(day: date, *, rejected_days: int) -> date:
@@ -61,7 +80,8 @@ def expiry(day: date, *, rejected_days: int) -> date:
     return day - timedelta(days=rejected_days)
 
 
-def _rows(refusals: Refusals, *, run_id: str, run_day: date) -> pl.DataFrame:
+def _rows(refusals: Refusals, *, run_id: str, run_day: date, before: pl.DataFrame | None) -> pl.DataFrame:
+    """Refused rows as the table holds them; replayed ones keep the day (and so the expiry) of their first refusal."""
     frame = scan_frames(refusals.frames, schema=REFUSED).collect()
     path = pl.col("file").replace_strict(refusals.paths, return_dtype=pl.String) if frame.height else pl.lit("")
     columns = {
@@ -71,13 +91,20 @@ def _rows(refusals: Refusals, *, run_id: str, run_day: date) -> pl.DataFrame:
         "path": path,
         "corpus": pl.lit(refusals.corpus),
     }
-    return frame.with_columns(**columns).select([pl.col(n).cast(t) for n, t in REJECTED.polars().items()])
+    rows = frame.with_columns(**columns).select([pl.col(n).cast(t) for n, t in REJECTED.polars().items()])
+    if before is None:
+        return rows
+    first = before.select("path", "line", pl.col("run_day").alias("day"), pl.col("run_id").alias("run")).unique(
+        ["path", "line"]
+    )
+    dated = rows.join(first, on=["path", "line"], how="left")
+    dated = dated.with_columns(
+        pl.coalesce("day", "run_day").alias("run_day"), pl.coalesce("run", "run_id").alias("run_id")
+    )
+    return dated.select(REJECTED.names)
 
 
 def _without_resolved(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
-    from jobs.core.keys import key_of
-    from jobs.impressions.checks import hashed
-
     if not refusals.resolved or not kept.height:
         return kept
     places = scan_frames(refusals.resolved, schema=_PLACE).collect().unique()

@@ -62,11 +62,12 @@ def _one_day(day: date, fresh: dict[str, dict[str, pl.DataFrame]], spec: dict, o
     for name in sources:
         files = [f for f in held if f.partition["source"] == name]
         old = _in_range(read_files(IMPRESSIONS, files).lazy(), spec).collect()
+        known = old.filter(~pl.col("user_key").is_in(spec["forgotten"]).fill_null(value=False))
         source = spec["sources"].get(name)
         if source is None:
-            whole.append(old)
+            whole.append(known)
             continue
-        new = _merged(old, fresh[name].get(text), source, day=day, corpus=corpus, name=name)
+        new = _merged(known, fresh[name].get(text), source, day=day, corpus=corpus, name=name)
         new = exclude_bots(new, limits=Limits(**source["limits"]), activity=_activity(source, day, spec))
         new = new.select(IMPRESSIONS.names).sort(_ORDER)
         differs = spec["range"] or not new.equals(old.sort(_ORDER))

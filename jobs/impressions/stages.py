@@ -45,7 +45,7 @@ def _read_spec(part: Part, files: list[InputFile], work: Ingestion, name: str) -
 
 
 def _file_spec(file: InputFile) -> dict:
-    return {"uri": file.uri, "key": file.key, "arrival_day": file.arrival_day}
+    return {"uri": file.uri, "key": file.key, "arrival_day": file.arrival_day, "numbers": file.numbers}
 
 
 def _by_size(files: tuple[InputFile, ...], limit: int) -> list[list[InputFile]]:
@@ -158,7 +158,7 @@ def recover_raw(parts: list[Part], work: Ingestion) -> None:
 
 def check_share(part: Part) -> None:
     rejected, rows = part.rejected(), part.total("rows_in")
-    if rows and rejected.total() > part.source.max_rejected * rows:
+    if not part.request.replay and rejected.total() > part.source.max_rejected * rows:
         top = ", ".join(f"{reason} {n}" for reason, n in rejected.most_common(3))
         raise InputError(
             f"source {part.source.name}: {rejected.total()} of {rows} rows were refused ({top}), more than max_rejected ="

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.errors import HindcastError
-from jobs.core.storage import filesystem
+from jobs.core.storage import filesystem, rust_uri, storage_options
 from jobs.impressions import reasons
 from jobs.impressions.canonical import ROWS, contradicting, join_documents, with_contents
 from jobs.impressions.checks import Rules, check
@@ -20,7 +20,7 @@ from jobs.impressions.frames import scan_frames, write_frame
 from jobs.impressions.layout import Layout
 from jobs.impressions.lines import read_lines, unpacked
 from jobs.impressions.privacy import Salt
-from jobs.impressions.reading import Batch, hidden_fields, raw_text, read_batches
+from jobs.impressions.reading import RawOf, hidden_fields, raw_text, read_batches
 from jobs.impressions.ubi import Tally
 
 FLUSH = 500_000
@@ -110,7 +110,8 @@ def _read(spec: dict) -> dict:
         for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):  # noqa: B007 - the last one counts
             _count_bases(seen["bases"], batch.rows, layout)
             documents, refused = check(batch.rows, rules=rules, file=file["key"])
-            _keep_refused(seen, batch, refused, f"{spec['scratch']}-refused-{len(seen['refused'])}.parquet")
+            documents, refused, raw = _renumbered(documents, refused, batch.raw, file["numbers"])
+            _keep_refused(seen, raw, refused, f"{spec['scratch']}-refused-{len(seen['refused'])}.parquet")
             arrivals += _span(documents)
             writer.add(documents)
         seen["rows_in"] += tally.documents
@@ -130,9 +131,25 @@ def _span(documents: pl.DataFrame) -> list[date]:
     )
 
 
-def _keep_refused(seen: dict, batch: Batch, refused: pl.DataFrame, uri: str) -> None:
+def _renumbered(
+    documents: pl.DataFrame, refused: pl.DataFrame, raw: RawOf, numbers: str
+) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+    """The contents of refused rows; rows of a replayed file get the line numbers of the file that they came from."""
+    contents = raw(refused["line"].to_list()) if refused.height else []
+    if not numbers:
+        return documents, refused, contents
+    lines = _numbers(numbers)
+    own = [f.with_columns(lines.gather(f["line"] - 1).alias("line")) for f in (documents, refused)]
+    return own[0], own[1], contents
+
+
+def _numbers(uri: str) -> pl.Series | None:
+    """Line numbers, in the file that they came from, of the rows of a replayed file."""
+    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None)["line"] if uri else None
+
+
+def _keep_refused(seen: dict, raw: list[str], refused: pl.DataFrame, uri: str) -> None:
     if refused.height:
-        raw = batch.raw(refused["line"].to_list())
         frame = refused.with_columns(pl.Series("raw", raw, dtype=pl.String))
         seen["refused"].append(write_frame(frame.select(list(REFUSED)), uri))
         seen["rejected"].update(refused["reason"].to_list())
@@ -223,12 +240,14 @@ def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: S
     fs, path = filesystem(file["uri"])
     fields, header, found = hidden_fields(layout), [], {}
     separator = layout.values.get("separator", "\t" if ".tsv" in file["uri"] else ",")
+    numbers = _numbers(file["numbers"])
     with fs.open_input_file(path) as stream:
         for line in read_lines(unpacked(stream), name=file["uri"]):
             if layout.format == "csv" and not header:
                 header = line.content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").split(separator)
-            if line.number in lines:
-                found[line.number] = raw_text(line.content, header, separator, fields, salt)
+            number = line.number if numbers is None else numbers[line.number - 1]
+            if number in lines:
+                found[number] = raw_text(line.content, header, separator, fields, salt)
                 if len(found) == len(lines):
                     break
     return found

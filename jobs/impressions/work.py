@@ -16,11 +16,15 @@ from jobs.impressions.privacy import Salt
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Files of one source to read; `day` dates the rows of sources without times."""
+    """Files of one source to read; `day` dates the rows of sources without times.
+
+    A `replay` reads single rows again: its files are not remembered as read, and a high share of refused rows is no error.
+    """
 
     source: Source
     files: tuple[InputFile, ...]
     day: str = ""
+    replay: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
