@@ -33,8 +33,9 @@ DEFAULTS = {
 class JobsOperator(BaseOperator):
     """Run `hindcast ARGUMENTS --json` in the jobs environment; its last JSON object is the task's result.
 
-    Arguments are a list that never passes through a shell. Exit codes 2 (wrong use) and 3 (a gate failed) are not
-    retried. `shows` names a mapped instance in the UI, `result` the one part of the summary to keep, to map over.
+    Arguments are a list that never passes through a shell; those that render to nothing are left out. Exit codes 2
+    (wrong use) and 3 (a gate failed) are not retried. `shows` names a mapped instance in the UI, `result` the one part
+    of the summary to keep, to map over.
     """
 
     template_fields = ("arguments",)
@@ -46,7 +47,7 @@ class JobsOperator(BaseOperator):
 
     def execute(self, context) -> dict | list | None:
         """Stream the command's output into the task's log and return its summary."""
-        command = [str(BIN / "hindcast"), *self.arguments, "--json"]
+        command = [str(BIN / "hindcast"), *filter(None, self.arguments), "--json"]
         self.log.info("running %s", command)
         variables = environment(HOME) | os.environ
         self._process = subprocess.Popen(command, env=variables, text=True, errors="replace", start_new_session=True,

@@ -36,6 +36,11 @@ def night_of(dag_run, params) -> str:
     return moment.date().isoformat()
 
 
+def backfill_option(dag_run) -> str:
+    """A backfilled night is judged only if the settings say so (judge_on_backfill)."""
+    return "--backfill" if str(dag_run.run_type).endswith("backfill") else ""
+
+
 with DAG(
     dag_id="nightly",
     schedule=CronDataIntervalTimetable("0 4 * * *", timezone="UTC"),  # four hours for the log of D to be complete
@@ -43,7 +48,7 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULTS,
     params={"day": Param(None, type=["null", "string"], format="date", description="Event day (UTC)")},
-    user_defined_macros={"night_of": night_of},
+    user_defined_macros={"night_of": night_of, "backfill_option": backfill_option},
     render_template_as_native_obj=False,
     doc_md=__doc__,
     tags=["hindcast"],
@@ -55,5 +60,9 @@ with DAG(
         declared = tomllib.loads(Path(CONFIG).read_text(encoding="utf-8")).get("corpora", {})
         return sorted(name for name, corpus in declared.items() if corpus.get("documents"))
 
-    listed = corpora()
-    wire("night", which=["--day={{ night_of(dag_run, params) }}"], corpora=listed)
+    wire(
+        "night",
+        which=["--day={{ night_of(dag_run, params) }}"],
+        corpora=corpora(),
+        plan=["{{ backfill_option(dag_run) }}"],
+    )

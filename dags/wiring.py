@@ -9,25 +9,27 @@ NO_RETRY = {"impressions.check", "cards.audit", "publish.publish"}  # verdicts: 
 SKIPS_BEFORE = {"judging.commit", "reports.build"}  # a skipped mapping (nothing to judge) or branch is no failure
 
 
-def wire(*uses: Use, which: list[str], corpora=None) -> dict[str, BaseOperator]:
+def wire(*uses: Use, which: list[str], corpora=None, plan: list[str] | None = None) -> dict[str, BaseOperator]:
     """All tasks of these uses, grouped by their step's word and chained as the flow declares; by 'step.task'.
 
-    `which` are the options that name the run; `corpora` is the task that lists the corpora to map over.
+    `which` are the options that name the run; `corpora` is the task that lists the corpora to map over; `plan` are more
+    options of judging.plan.
     """
     made: dict[str, BaseOperator] = {}
     groups: dict[str, TaskGroup] = {}
     for task in flow(*uses):
+        arguments = [*task.command, f"--config={CONFIG}", *which]
         if task.group not in groups:
             groups[task.group] = TaskGroup(task.group)
         with groups[task.group]:
-            made[qualified(task)] = _operator(task, [*task.command, f"--config={CONFIG}", *which], made, corpora)
+            made[qualified(task)] = _operator(task, arguments, made, corpora, plan or [])
         for before in task.after:
             made[before] >> made[qualified(task)]
     made["judging.plan"] >> made["judging.commit"]  # so that zero shards commit, and a skipped plan skips the commit
     return made
 
 
-def _operator(task: FlowTask, arguments: list[str], made: dict, corpora) -> BaseOperator:
+def _operator(task: FlowTask, arguments: list[str], made: dict, corpora, plan: list[str]) -> BaseOperator:
     options: dict = {"task_id": task.name, "doc_md": task.meaning}
     if qualified(task) in SKIPS_BEFORE:
         options["trigger_rule"] = "none_failed_min_one_success"
@@ -38,7 +40,9 @@ def _operator(task: FlowTask, arguments: list[str], made: dict, corpora) -> Base
     if task.mapped:
         partial = JobsOperator.partial(pool=ENDPOINT_POOL, map_index_template="{{ task.shows }}", **options)
         return partial.expand_kwargs(_instances(task, arguments, made, corpora))
-    return JobsOperator(arguments=arguments, result="shards" if task.name == "plan" else "", **options)
+    if task.name == "plan":
+        return JobsOperator(arguments=[*arguments, *plan], result="shards", **options)
+    return JobsOperator(arguments=arguments, **options)
 
 
 def _instances(task: FlowTask, arguments: list[str], made: dict, corpora):

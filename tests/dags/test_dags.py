@@ -124,6 +124,13 @@ def test_a_light_task_renders_to_an_argument_list() -> None:
     assert "--gap-days=-1" in arguments
 
 
+@pytest.mark.parametrize(("run_type", "option"), [("backfill", "--backfill"), ("scheduled", ""), ("manual", "")])
+def test_a_backfilled_night_is_planned_as_one(run_type: str, option: str) -> None:
+    dag = DagBag(dag_folder=str(DAGS)).dags["nightly"]
+    run = _run(run_type=run_type, logical_date=DAY, data_interval_start=DAY)
+    assert _rendered(dag, "judging.plan", dag_run=run, params={}).arguments[-2:] == ["--day=2026-11-20", option]
+
+
 def test_the_submitted_command() -> None:
     dag = DagBag(dag_folder=str(DAGS)).dags["nightly"]
     task = _rendered(dag, "evidence.build", dag_run=_run(logical_date=DAY), params={})
@@ -194,10 +201,10 @@ def test_a_task_returns_the_last_json_line_and_judges_exit_codes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "hindcast"
-    script.write_text('#!/bin/sh\necho \'{"a": 1}\'\necho "$2"\nexit "$1"\n')
+    script.write_text('#!/bin/sh\n[ $# = 3 ] || exit 9\necho \'{"a": 1}\'\necho "$2"\nexit "$1"\n')
     script.chmod(0o755)
     monkeypatch.setattr(common, "BIN", tmp_path)
-    done = common.JobsOperator(task_id="t", arguments=["0", "$(id)"], result="a").execute({})
+    done = common.JobsOperator(task_id="t", arguments=["0", "", "$(id)"], result="a").execute({})
     assert done == 1
     for code, error in (("1", AirflowException), ("2", AirflowFailException), ("3", AirflowFailException)):
         with pytest.raises(error, match=rf"exit code {code}: \$\(id\)") as caught:
