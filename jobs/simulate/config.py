@@ -94,6 +94,8 @@ min_users = {size.min_users}
 [pages]
 users = {json.dumps(list(size.page_users))}
 min_item_impressions = {size.min_item_impressions}
+min_item_relevance = {size.min_item_relevance}
+degraded_share = {size.degraded_share}
 
 [judging]
 judge = "offline-baseline"

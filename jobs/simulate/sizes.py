@@ -47,6 +47,8 @@ class Size:
     min_users: int = 20
     page_users: tuple[int, int] = (20, 400)
     min_item_impressions: int = 10
+    min_item_relevance: float = 0.3
+    degraded_share: float = 0.2
     every_variant: bool = False
     segments: bool = False
     clean: bool = False
@@ -74,9 +76,9 @@ class Size:
 
 
 TINY = Size(
-    name="tiny", days=12, impressions=20_000, intents=16, hits=6, users=4_000, bot_pages=60, bot_every_days=5,
+    name="tiny", days=12, impressions=20_000, intents=12, hits=6, zipf=0.2, users=4_000, bot_pages=60, bot_every_days=5,
     labels=24, launch_queries=24, documents=60, evaluation_days=2, gap_days=1, evidence_days=7, min_users=3,
-    page_users=(3, 400), min_item_impressions=2, every_variant=True,
+    page_users=(3, 400), min_item_impressions=2, min_item_relevance=0.1, degraded_share=0.8, every_variant=True,
 )  # fmt: skip
 DEMO = Size(name="demo", days=60, impressions=3_000_000, intents=180)
 NAMED = {size.name: size for size in (TINY, DEMO)}

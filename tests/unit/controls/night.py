@@ -2,6 +2,7 @@
 store.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ import orjson
 import polars as pl
 
 from jobs.cards.build import select_rows
-from jobs.core.embedding import Encoder
+from jobs.cards.thresholds import SHIPPED
+from jobs.core.embedding import PACKAGED, Encoder
 from jobs.core.keys import key_from_hex
 from jobs.core.sampling import unit_hashes
 from jobs.core.windows import Run, WindowLengths, composes_filter, evaluation_filter, evidence_filter
@@ -27,9 +29,8 @@ from jobs.simulate.planted import SYSTEMS, discounts, human_pages, make_launch, 
 from jobs.simulate.sizes import CORPORA, LAST_DAY
 from jobs.simulate.world import World
 
-NEAR_DUPLICATE = 0.9
+NEAR_DUPLICATE = SHIPPED[PACKAGED]
 TOP_K = 10
-MIN_ON_EACH_SIDE = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,7 @@ def _curve_frame(curve: Curve) -> pl.DataFrame:
 
 def _logs_pages(world: World, corpus: str, counts: pl.DataFrame, users: pl.DataFrame, curve: Curve) -> pl.DataFrame:
     low, high = world.size.page_users
+    least = math.ceil(world.size.min_item_impressions / 2)
     issuers = distinct_users(users).filter((pl.col("users_least") >= low) & (pl.col("users") <= high))
     keys = ["query_key", "item_key", "segment", "rank", "composes"]
     sides = counts.join(issuers, on="query_key", how="semi").with_columns(composes=composes_filter())
@@ -105,11 +107,15 @@ def _logs_pages(world: World, corpus: str, counts: pl.DataFrame, users: pl.DataF
     frame = _curve_frame(curve)
     enough = sides.group_by("query_key", "item_key").agg(
         even=pl.col("impressions").filter("composes").sum(), odd=pl.col("impressions").filter(~pl.col("composes")).sum()
-    ).filter((pl.col("even") >= MIN_ON_EACH_SIDE) & (pl.col("odd") >= MIN_ON_EACH_SIDE))  # fmt: skip
+    ).filter((pl.col("even") >= least) & (pl.col("odd") >= least))  # fmt: skip
     seen = sides.join(enough, on=["query_key", "item_key"], how="semi")
     part = world.corpora[corpus]
     titles = part.items.select("item_key", "title")
-    composition = Composition(min_item_impressions=MIN_ON_EACH_SIDE)
+    composition = Composition(
+        min_item_impressions=least,
+        min_item_relevance=world.size.min_item_relevance,
+        degraded_share=world.size.degraded_share,
+    )
     composed = compose_pages(
         item_relevance(seen.filter("composes"), curve=frame), titles=titles, composition=composition
     )
@@ -194,8 +200,8 @@ def _cards(world: World, corpus: str, pages: pl.DataFrame, evidence: pl.DataFram
         .join(history, on="item_key")
         .filter(pl.col("page_locale") == pl.col("locale"))
     )
-    cosine = np.einsum("nd,nd->n", vectors[found["page_n"].to_numpy()], vectors[found["n"].to_numpy()])
-    found = found.with_columns(similarity=pl.Series(np.round(cosine.astype(np.float64), 6)))
+    cosine = np.round((vectors @ vectors.T).astype(np.float64), 6)
+    found = found.with_columns(similarity=pl.Series(cosine[found["page_n"].to_numpy(), found["n"].to_numpy()]))
     candidates = found.with_columns(
         exact=pl.col("query_key") == pl.col("page_query"), near=pl.col("similarity") > NEAR_DUPLICATE
     )
