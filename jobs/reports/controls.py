@@ -25,7 +25,11 @@ def shuffled_cards(pages: pl.DataFrame, cards: pl.DataFrame, *, seed: int) -> di
     """
     owners = pages.select("page_id", "corpus", "set", "query_key")
     kept = cards.filter(pl.col("row").is_not_null() | pl.col("row_unfiltered").is_not_null())
-    groups = kept.drop("corpus", "set", "query_key", strict=False).join(owners, on="page_id").sort("page_id", "item_id")
+    groups = (
+        kept.drop("corpus", "set", "query_key", strict=False)
+        .join(owners, on="page_id")
+        .sort("page_id", "item_id", "row", "row_unfiltered")
+    )
     donors: dict[tuple, list[tuple[int, list[dict[str, Any]]]]] = {}
     for (corpus, set_, query, _, _), rows in groups.group_by(
         "corpus", "set", "query_key", "page_id", "item_id", maintain_order=True

@@ -183,7 +183,8 @@ def comparisons(scores: Scores) -> list[dict[str, Any]]:
 def _comparison(scores: Scores, subset: str, key: str, a: str, b: str) -> list[dict[str, Any]]:
     judged, rows = scores.judged, scores.rows(key, a)
     x, y, truth = judged.labels[a][rows], judged.labels[b][rows], judged.truth[rows]
-    p = _swap(scores.options, x, y, truth, judged.query[rows])
+    one_scale = {a, b} <= set(judged.graded)
+    p = _swap(scores.options, x, y, truth, judged.query[rows]) if one_scale else None
     found = []
     for statistic, d in scores.difference(key, a, b).items():
         value = None if p is None else known(p[statistic])
