@@ -27,14 +27,14 @@ ROWS = ["search_id", "item_id", "rank", *SEARCH, "shown_at", "arrived_at", "clic
 class Joined:
     """Canonical rows, refused documents (file, line, reason) and the fate of the documents of this ingestion.
 
-    `still_refused` (file, line) are those of the context that are refused (again).
+    `fate` tells of the documents of the context: file, line, and the reason they are refused for now, or null.
 
     accepted + duplicates + refused.height = number of documents that were not marked as context.
     """
 
     rows: pl.DataFrame
     refused: pl.DataFrame
-    still_refused: pl.DataFrame
+    fate: pl.DataFrame
     accepted: int
     duplicates: int
 
@@ -69,10 +69,8 @@ def _accounted(frame: pl.DataFrame, rows: pl.DataFrame, refused: pl.DataFrame, m
     own = frame.filter(~pl.col("context")).select("n", "file", "line", "byte_offset")
     lost = own.join(refused, on="n").select("file", "line", "byte_offset", "reason")
     doubled = own.join(more, on="n", how="semi").height
-    still = frame.filter("context").join(refused, on="n", how="semi").select("file", "line")
-    return Joined(
-        rows=rows, refused=lost, still_refused=still, duplicates=doubled, accepted=own.height - doubled - lost.height
-    )
+    fate = frame.filter("context").join(refused, on="n", how="left").select("file", "line", "reason")
+    return Joined(rows=rows, refused=lost, fate=fate, duplicates=doubled, accepted=own.height - doubled - lost.height)
 
 
 def _copies(told: pl.DataFrame) -> pl.DataFrame:

@@ -135,15 +135,14 @@ def _source_spec(part: Part) -> dict:
 
 
 def _append_texts(table: str, spec: Any, uris: list[str], store: Store) -> None:
-    """Add the texts of keys that the table does not hold yet, corpus by corpus."""
+    """Add the texts of keys that the table does not hold yet, and earlier first days, corpus by corpus."""
     if not uris:
         return
     key = "query_key" if table == "queries" else "item_key"
     seen = pl.concat([pl.read_parquet(u) for u in uris]).sort("first_day")
     for (corpus,), rows in seen.partition_by("corpus", as_dict=True).items():
         held = store.read(table, where={"corpus": corpus})
-        fresh = rows.unique(spec.key, keep="first", maintain_order=True).join(held, on=spec.key, how="anti")
-        if fresh.height:
-            store.replace(
-                table, pl.concat([held, fresh.select(spec.names)]).sort(key, *spec.key), where={"corpus": corpus}
-            )
+        known = pl.concat([held, rows.select(spec.names)]).sort("first_day")
+        whole = known.unique(spec.key, keep="first", maintain_order=True).sort(key, *spec.key)
+        if not whole.equals(held.sort(key, *spec.key)):
+            store.replace(table, whole, where={"corpus": corpus})

@@ -71,7 +71,7 @@ def _refused(parts: list[Part]) -> list[quarantine.Refusals]:
             paths={f.key: f.address for f in p.request.files},
             replayed={f.address: f.numbers for f in p.request.files if f.numbers},
             frames=p.refused,
-            resolved=[j["resolved"] for j in p.joined if j["resolved"]],
+            fate=[j["fate"] for j in p.joined if j["fate"]],
         )
         for p in parts
     ]

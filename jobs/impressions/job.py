@@ -190,11 +190,14 @@ def _by_hand_work(settings: Settings, *, run_id: str, run_day: date | None) -> I
 
 
 def _night_request(ctx: Any, source: Source) -> Request:
-    """Files of the source that the night may read and that are new: with `{day}` up to the night's own arrival day."""
-    files = list_files(ctx.settings.path(source.path))
-    first, last = ctx.run.evidence.start.isoformat(), ctx.run.as_of.isoformat()
+    """New files of the source that the night may read: with `{day}` those of its windows, up to its own arrival day.
+
+    A cold start reads every earlier day too, so that the store begins where the log does.
+    """
+    files, ledger = list_files(ctx.settings.path(source.path)), Ledger(ctx.store, source.name)
+    first, last = ctx.run.evidence.start.isoformat() if ledger.entries else "", ctx.run.as_of.isoformat()
     seen = [f for f in files if f.arrival_day is None or first <= f.arrival_day <= last]
-    return Request(source=source, files=tuple(Ledger(ctx.store, source.name).unread(seen)))
+    return Request(source=source, files=tuple(ledger.unread(seen)))
 
 
 def _mark_empty(ctx: Any, requests: list[Request]) -> None:

@@ -39,10 +39,9 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
     Raises InputError, naming the file and how far it was read, where packed data end early or are damaged.
     """
     number, offset, rest = 0, 0, b""
-    for block in _blocks(stream, name=name):
-        data = rest + block
-        lines = data.split(b"\n")
-        rest = lines.pop()
+    blocks = _blocks(stream, name=name)
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
         for content in lines:
             number += 1
             if content.strip():
@@ -51,11 +50,14 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
         if len(rest) > limit:
             number += 1
             yield Line(number, offset, rest[:RAW_LIMIT], True)
-            skipped, after = _skip(stream, name=name)
-            offset += len(rest) + skipped
-            rest = after
-    if rest.strip():
-        yield _line(number + 1, offset, rest, limit)
+            offset += len(rest)
+            skipped, rest = _skip(blocks)
+            offset += skipped
+    lines = rest.split(b"\n")
+    for i, content in enumerate(lines):
+        if content.strip():
+            yield _line(number + 1 + i, offset, content, limit)
+        offset += len(content) + 1
 
 
 def _line(number: int, offset: int, content: bytes, limit: int) -> Line:
@@ -79,10 +81,10 @@ def _blocks(stream: BinaryIO, *, name: str) -> Iterator[bytes]:
         yield block
 
 
-def _skip(stream: BinaryIO, *, name: str) -> tuple[int, bytes]:
+def _skip(blocks: Iterator[bytes]) -> tuple[int, bytes]:
     """Read past the end of an overlong line: bytes skipped (its end included) and what follows it."""
     skipped = 0
-    for block in _blocks(stream, name=name):
+    for block in blocks:
         place = block.find(b"\n")
         if place >= 0:
             return skipped + place + 1, block[place + 1 :]

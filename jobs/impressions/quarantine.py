@@ -7,6 +7,7 @@ import polars as pl
 
 from jobs.core.keys import key_of
 from jobs.core.tables import Store
+from jobs.impressions import reasons
 from jobs.impressions.checks import hashed
 from jobs.impressions.documents import REFUSED
 from jobs.impressions.frames import scan_frames
@@ -14,19 +15,19 @@ from schemas.logs import REJECTED
 
 TABLE = "rejected_impressions"
 
-_PLACE = {"file": pl.Int64, "line": pl.Int64}
+_FATE = {"file": pl.Int64, "line": pl.Int64, "reason": pl.String}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refusals:
-    """Refused rows of one source in staged frames; `paths` names its files by key, `resolved` holds earlier ones that
-    were accepted after all, `replayed` the files of which only these lines were read again."""
+    """Refused rows of one source in staged frames; `paths` names its files by key, `fate` tells what became of
+    documents of earlier ingestions (file, line, reason or null), `replayed` the files of which only these lines were read again."""
 
     source: str
     corpus: str
     paths: dict[int, str]
     frames: list[str]
-    resolved: list[str] = field(default_factory=list)
+    fate: list[str] = field(default_factory=list)
     replayed: dict[str, str] = field(default_factory=dict)
 
 
@@ -44,7 +45,7 @@ def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date)
         fresh.append(_rows(refusal, run_id=run_id, run_day=run_day, before=again if refusal.replayed else None))
     before = kept.height
     for refusal in refusals:
-        kept = _without_resolved(kept, refusal)
+        kept = _after_fate(kept, refusal)
     _write_changed(store, held, pl.concat([kept, *fresh]))
     return before - kept.height
 
@@ -94,23 +95,28 @@ def _rows(refusals: Refusals, *, run_id: str, run_day: date, before: pl.DataFram
     rows = frame.with_columns(**columns).select([pl.col(n).cast(t) for n, t in REJECTED.polars().items()])
     if before is None:
         return rows
-    first = before.select("path", "line", pl.col("run_day").alias("day"), pl.col("run_id").alias("run")).unique(
-        ["path", "line"]
-    )
+    kept = {"run_day": "day", "run_id": "run", "byte_offset": "place"}
+    first = before.select("path", "line", *kept).rename(kept).unique(["path", "line"])
     dated = rows.join(first, on=["path", "line"], how="left")
-    dated = dated.with_columns(
-        pl.coalesce("day", "run_day").alias("run_day"), pl.coalesce("run", "run_id").alias("run_id")
-    )
-    return dated.select(REJECTED.names)
+    return dated.with_columns(pl.coalesce(old, new).alias(new) for new, old in kept.items()).select(REJECTED.names)
 
 
-def _without_resolved(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
-    if not refusals.resolved or not kept.height:
+def _after_fate(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
+    """Earlier refused rows without those that were accepted after all, and with the reasons that hold now."""
+    if not refusals.fate or not kept.height:
         return kept
-    places = scan_frames(refusals.resolved, schema=_PLACE).collect().unique()
-    keyed = hashed(kept, "path", "file", key_of)
-    mine = keyed.filter(pl.col("source") == refusals.source).join(places, on=["file", "line"], how="semi")
-    return keyed.join(mine, on=["source", "path", "line", "run_id"], how="anti").drop("file")
+    fate = scan_frames(refusals.fate, schema=_FATE).unique(["file", "line"]).collect()
+    told = fate.with_columns(pl.lit(refusals.source).alias("source"), pl.lit(True).alias("met"))  # noqa: FBT003
+    told = told.rename({"reason": "now"})
+    keyed = hashed(kept, "path", "file", key_of).join(told, on=["source", "file", "line"], how="left")
+    left = keyed.filter(pl.col("met").is_null() | pl.col("now").is_not_null())
+    meaning = pl.col("now").replace_strict(reasons.MEANING, default=None, return_dtype=pl.String)
+    other = pl.col("now").is_not_null() & (pl.col("now") != pl.col("reason"))
+    changed = left.with_columns(
+        pl.when(other).then("now").otherwise("reason").alias("reason"),
+        pl.when(other).then(meaning).otherwise("detail").alias("detail"),
+    )
+    return changed.select(REJECTED.names)
 
 
 def _write_changed(store: Store, before: pl.DataFrame, after: pl.DataFrame) -> None:

@@ -23,9 +23,8 @@ def replay(work: Ingestion, *, source: str = "", reason: str = "") -> dict[str, 
     is kept is read from its source, which must still be there; else it stays in quarantine.
     """
     held = work.store.read(TABLE)
-    chosen = held.filter(
-        (pl.col("source") == source) if source else True, (pl.col("reason") == reason) if reason else True
-    )
+    wanted = {n: v for n, v in (("source", source), ("reason", reason)) if v}
+    chosen = held.filter(pl.lit(value=True), *[pl.col(n) == v for n, v in wanted.items()])
     declared = {s.name: s for s in work.settings.sources}
     chosen = chosen.filter(pl.col("source").is_in(list(declared)))
     if not chosen.height:

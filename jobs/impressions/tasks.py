@@ -186,7 +186,7 @@ def join_task(spec: dict) -> dict:
         "touched": write_frame(touched, f"{out}-touched.parquet"),
         "refused": write_frame(joined.refused, f"{out}-refused.parquet") if joined.refused.height else "",
         "rejected": dict(joined.refused.group_by("reason").len().iter_rows()),
-        "resolved": _resolved(context, joined.still_refused, f"{out}-resolved.parquet"),
+        "fate": write_frame(joined.fate, f"{out}-fate.parquet") if joined.fate.height else "",
         "accepted": joined.accepted,
         "duplicates": joined.duplicates,
         "impressions": rows.height,
@@ -206,12 +206,6 @@ def _context(own: pl.DataFrame, spec: dict) -> pl.DataFrame:
     )
     found = near.join(own.lazy().select("search_id").unique(), on="search_id", how="semi")
     return found.select(list(DOCUMENT)).with_columns(marked).collect()
-
-
-def _resolved(context: pl.DataFrame, still: pl.DataFrame, uri: str) -> str:
-    """Staged (file, line) of earlier documents that this join accepts; quarantine drops those that it holds."""
-    places = context.select("file", "line").join(still, on=["file", "line"], how="anti")
-    return write_frame(places, uri) if places.height else ""
 
 
 def raw_task(spec: dict) -> dict:
