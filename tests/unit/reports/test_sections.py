@@ -101,7 +101,13 @@ def test_several_models_and_samples_count_once():
 
 
 def test_label_drops_are_paired_by_query():
-    rows = [("g", 1, 0.9, "good"), ("d", 1, 0.5, "low"), ("h", 2, 0.8, "good"), ("e", 2, 0.6, "low"), ("x", 3, 0.4, "omitted")]
+    rows = [
+        ("g", 1, 0.9, "good"),
+        ("d", 1, 0.5, "low"),
+        ("h", 2, 0.8, "good"),
+        ("e", 2, 0.6, "low"),
+        ("x", 3, 0.4, "omitted"),
+    ]
     names = ("page_id", "query_key", "truth", "configuration")
     table = pages(*(dict(zip(names, row, strict=True)) for row in rows))
     values = {"g": 1.0, "d": 0.0, "h": 1.0, "e": 0.5, "x": 0.0}
