@@ -40,7 +40,9 @@ def build_from_files(pages: Path, evidence: Path, out: Path, *, settings: Settin
         threshold=pl.col("locale").map_elements(limits.of, pl.Float64)
     )
     spec = {"top_k": chosen.evidence.top_k, "other_locales": chosen.evidence.other_locales}
-    rows, counts = card_rows(ready, history.join(numbers, on="query"), _vectors(encoder, texts), spec=spec)
+    texted = history.join(numbers, on="query")
+    names = texted.select("query_key", "query").unique("query_key")
+    rows, counts = card_rows(ready, texted.drop("query"), _vectors(encoder, texts), texts=names, spec=spec)
     lines = _lines(rows)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")

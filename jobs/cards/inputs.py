@@ -1,6 +1,5 @@
 """What the tasks of cards get: page items in shares, every text embedded once, the evidence files."""
 
-import io
 import math
 from typing import Any
 
@@ -14,11 +13,11 @@ from jobs.core.errors import InputError
 from jobs.core.keys import with_item_key
 from jobs.core.normalise import normalise_query
 from jobs.core.sensitive import is_sensitive, sensitive_patterns
-from jobs.core.storage import rust_uri, storage_options
+from jobs.core.storage import filesystem, rust_uri, storage_options
 from jobs.core.tables import DataFile, scan_files
 from schemas.evidence import EVIDENCE
 
-ROWS_A_TASK = 1_000_000  # evidence rows of a share: some 300 MiB in a task
+ROWS_A_TASK = 2_500_000  # evidence rows of a share: some 600 MiB in a task, which reads all files of evidence
 _ITEM = pl.Struct({"item_id": pl.String})
 _PAGE_ITEMS = {
     "set": pl.String,
@@ -87,14 +86,14 @@ def _distinct_history(ctx: Context, evidence: list[DataFile], items: pl.Series) 
 def _embedded(
     ctx: Context, page_items: pl.DataFrame, history: pl.DataFrame, embedder: Embedder, limits: Thresholds
 ) -> tuple[str, pl.DataFrame]:
-    """Write the vectors of all texts; returns where (query_key, vector) stands, and page items with their numbers."""
+    """Write the vectors of all texts; returns where (query_key, query, vector) stands, and page items numbered."""
     texts = pl.concat([history["query"], page_items["page_query"].alias("query")]).unique().sort()
     _write_array(ctx, embedder.encode(texts.to_list(), kind="query"))
     numbers = pl.DataFrame({"query": texts}).with_row_index("vector")
     locales = page_items["locale"].unique()
     cosines = pl.DataFrame({"locale": locales, "threshold": [limits.of(locale) for locale in locales]})
     ready = page_items.join(numbers.rename({"query": "page_query", "vector": "page_vector"}), on="page_query")
-    where = _write(ctx, history.join(numbers, on="query").select("query_key", "vector"), "texts.parquet")
+    where = _write(ctx, history.join(numbers, on="query").select("query_key", "query", "vector"), "texts.parquet")
     return where, ready.join(cosines, on="locale")
 
 
@@ -105,6 +104,7 @@ def _write(ctx: Context, frame: pl.DataFrame, name: str) -> str:
 
 
 def _write_array(ctx: Context, vectors: np.ndarray) -> None:
-    stream = io.BytesIO()
-    np.save(stream, vectors)
-    ctx.store.documents.write_bytes(f"{ctx.folder}/cards/staged/vectors.npy", stream.getbuffer())
+    fs, inner = filesystem(ctx.store.documents.uri(f"{ctx.folder}/cards/staged/vectors.npy"))
+    fs.create_dir(inner.rsplit("/", 1)[0], recursive=True)
+    with fs.open_output_stream(inner, compression=None) as stream:
+        np.save(stream, vectors)

@@ -1,7 +1,6 @@
 """One task of cards: the page items of a share, the evidence of those items, and the rows that make their cards."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from schemas.cards import CARDS
 from schemas.evidence import EVIDENCE
 
 HISTORY = [
-    "locale", "item_key", "query_key", "segment", "query", "impressions", "clicks", "examined", "examined_squared",
-    "ctr", "relevance", "relevance_low", "relevance_high", "relevance_shrunk", "users", "last_shown_day",
+    "locale", "item_key", "query_key", "segment", "impressions", "clicks", "examined", "examined_squared", "ctr",
+    "relevance", "relevance_low", "relevance_high", "relevance_shrunk", "users", "last_shown_day",
 ]  # fmt: skip
-"""Columns of evidence that a card needs."""
+"""Columns of evidence that a card needs; the text joins the few rows that are kept."""
 
 BEYOND = 2
 """Rows beyond k are kept up to this multiple of k, so that `explain` shows what was next; the rest is counted."""
@@ -32,7 +31,7 @@ def build_share(spec: dict[str, Any]) -> dict[str, Any]:
     """
     page_items, texts = _read(spec["page_items"]), _read(spec["texts"])
     history, hidden = history_of(spec, page_items["item_key"].unique(), texts)
-    rows, counts = card_rows(page_items, history, load_array(spec["vectors"]), spec=spec)
+    rows, counts = card_rows(page_items, history, load_array(spec["vectors"]), texts=texts, spec=spec)
     staged = []
     for (name,), part in rows.group_by("set", maintain_order=True):
         ready = part.with_columns(run=pl.lit(spec["run"]), embedding_model=pl.lit(spec["model"])).select(CARDS.names)
@@ -42,14 +41,14 @@ def build_share(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def history_of(spec: dict[str, Any], items: pl.Series, texts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Evidence rows of the items with the number of their query's vector, and how many rows were left out as rare.
+    """Evidence rows of the items with the number of their query's vector, and how many rows were left out.
 
-    A query without a vector is one that the driver withheld (sensitive), and is counted as such.
+    Rare are queries below min_users; a query that is not among `texts` is one that was withheld as sensitive.
     """
     scan = scan_files(EVIDENCE, spec["evidence"], columns=HISTORY)
     rows = pooled(scan.filter(pl.col("item_key").is_in(items.implode())).collect())
     common = rows.filter(pl.col("users") >= spec["min_users"])
-    known = common.join(texts.select("query_key", "vector"), on="query_key", maintain_order="left")
+    known = common.join(texts.select("query_key", "vector"), on="query_key")
     return known, {"rare": rows.height - common.height, "sensitive": common.height - known.height}
 
 
@@ -57,7 +56,7 @@ def pooled(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows by item and query: segments are added up, since a page has none. Without segments the rows as they are."""
     if rows["segment"].null_count() == rows.height:
         return rows.drop("segment")
-    sums = rows.group_by("locale", "item_key", "query_key", "query", maintain_order=True).agg(
+    sums = rows.group_by("locale", "item_key", "query_key", maintain_order=True).agg(
         pl.col("impressions", "clicks", "examined", "examined_squared").sum(),
         pl.col("users", "last_shown_day").max(),
         relevance_shrunk=(pl.col("relevance_shrunk") * pl.col("examined")).sum() / pl.col("examined").sum(),
@@ -73,21 +72,22 @@ def pooled(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def card_rows(
-    page_items: pl.DataFrame, history: pl.DataFrame, vectors: np.ndarray, *, spec: dict[str, Any]
+    page_items: pl.DataFrame, history: pl.DataFrame, vectors: np.ndarray, *, texts: pl.DataFrame, spec: dict[str, Any]
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """Rows of the cards table (without run and model) for the page items, and counts of what was dropped.
 
-    page_items: set, page_id, corpus, locale, item_id, item_key, page_query, page_vector, threshold.
-    history: `history_of`.
+    page_items: set, page_id, corpus, locale, item_id, item_key, page_vector, threshold. history: `history_of`.
+    vectors: one row a distinct text, so that equal numbers mean equal texts. texts: query_key, query.
     """
     top_k = spec["top_k"]
     by = ["item_key"] if spec["other_locales"] else ["item_key", "locale"]
-    found = _gathered(page_items, history, vectors, by=by, keep=BEYOND * top_k)
-    chosen = [select_rows(part, top_k=top_k) for _, part in found.candidates.group_by("set", maintain_order=True)]
-    rows = pl.concat(chosen) if chosen else select_rows(found.candidates, top_k=top_k)
-    counts = _counts(rows, found.compared)
+    candidates, compared = _candidates(page_items, history, vectors, by=by, keep=BEYOND * top_k)
+    chosen = [select_rows(part, top_k=top_k) for _, part in candidates.group_by("set", maintain_order=True)]
+    rows = pl.concat(chosen) if chosen else select_rows(candidates, top_k=top_k)
+    counts = _counts(rows, compared)
     far = (pl.col("dropped") == "beyond_k") & (_place_beyond() > (BEYOND - 1) * top_k)
-    return rows.filter(~far.fill_null(value=False)).sort("set", "page_id", "item_id", "row_unfiltered"), counts
+    near = rows.filter(~far.fill_null(value=False)).join(texts.select("query_key", "query"), on="query_key")
+    return near.sort("set", "page_id", "item_id", "row_unfiltered", "row", "query_key", nulls_last=True), counts
 
 
 def load_array(uri: str) -> np.ndarray:
@@ -99,64 +99,49 @@ def load_array(uri: str) -> np.ndarray:
         return np.load(stream)
 
 
-class _Found:
-    def __init__(self, candidates: pl.DataFrame, compared: int) -> None:
-        self.candidates, self.compared = candidates, compared
-
-
-def _gathered(
+def _candidates(
     page_items: pl.DataFrame, history: pl.DataFrame, vectors: np.ndarray, *, by: list[str], keep: int
-) -> _Found:
+) -> tuple[pl.DataFrame, int]:
     """Candidates of every page item as one frame, and how many (page item, query) pairs were compared."""
-    ready_pages, ready_history = _numbered(page_items, history, by)
     pages, rows, similarities, compared = [], [], [], 0
-    for item in _items(ready_pages, ready_history):
+    for item in _items(page_items, history, by):
         compared += len(item.history) * len(item.pages)
         for page, kept, cosine in closest(item, vectors, keep=keep):
             pages.append(np.full(len(kept), page))
             rows.append(kept)
             similarities.append(cosine)
-    left = ready_pages[_joined(pages)].select("set", "page_id", "item_id", "corpus", "page_query", "threshold")
-    right = ready_history[_joined(rows)].drop("group", "vector", "item_key", "locale", "examined_squared")
+    left = page_items[_joined(pages)].select("set", "page_id", "item_id", "corpus", "page_vector", "threshold")
+    right = history[_joined(rows)].drop("item_key", "locale", "examined_squared", "segment", strict=False)
     both = pl.concat([left, right], how="horizontal").with_columns(similarity=pl.Series(_joined(similarities, float)))
-    exact = pl.col("query") == pl.col("page_query")
+    exact = pl.col("vector") == pl.col("page_vector")
     near = pl.col("similarity") > pl.col("threshold")
-    return _Found(both.with_columns(exact=exact, near=near).drop("page_query", "threshold"), compared)
+    return both.with_columns(exact=exact, near=near).drop("page_vector", "vector", "threshold"), compared
 
 
-def _numbered(page_items: pl.DataFrame, history: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both frames sorted by a common number of their item (and locale); what has no partner is left out."""
-    groups = (
-        history.select(by)
-        .unique()
-        .sort(by)
-        .join(page_items.select(by).unique(), on=by, how="semi", maintain_order="left")
-    )
+def _items(page_items: pl.DataFrame, history: pl.DataFrame, by: list[str]) -> Iterator[ItemPages]:
+    """The items that have pages and history, with the row numbers of both; no frame is sorted, only numbers are."""
+    groups = history.select(by).unique().join(page_items.select(by).unique(), on=by, how="semi").sort(by)
     numbered = groups.with_row_index("group")
-    return (
-        page_items.join(numbered, on=by).sort("group", "set", "page_id"),
-        history.join(numbered, on=by).sort("group", "query_key"),
-    )
-
-
-def _items(pages: pl.DataFrame, history: pl.DataFrame) -> Iterator[ItemPages]:
-    page_vectors, thresholds = pages["page_vector"].to_numpy(), pages["threshold"].to_numpy()
+    page_vectors, thresholds = page_items["page_vector"].to_numpy(), page_items["threshold"].to_numpy()
     history_vectors = history["vector"].to_numpy()
-    for (a, b), (c, d) in zip(pairwise(_edges(pages)), pairwise(_edges(history)), strict=True):
+    both = zip(*(_runs(frame, numbered, by) for frame in (page_items, history)), strict=True)
+    for pages, rows in both:
         yield ItemPages(
-            history=np.arange(c, d),
-            history_vectors=history_vectors[c:d],
-            pages=np.arange(a, b),
-            page_vectors=page_vectors[a:b],
-            thresholds=thresholds[a:b],
+            history=rows,
+            history_vectors=history_vectors[rows],
+            pages=pages,
+            page_vectors=page_vectors[pages],
+            thresholds=thresholds[pages],
         )
 
 
-def _edges(frame: pl.DataFrame) -> np.ndarray:
-    """Where each group of a frame sorted by `group` starts, and the end; every group has at least one row."""
-    group = frame["group"].to_numpy()
-    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else np.empty(0, int)
-    return np.append(starts, len(group))
+def _runs(frame: pl.DataFrame, numbered: pl.DataFrame, by: list[str]) -> list[np.ndarray]:
+    """Row numbers of the frame by group, ascending; rows without a group are left out."""
+    group = frame.select(by).join(numbered, on=by, how="left", maintain_order="left")["group"]
+    rows = np.flatnonzero(group.is_not_null().to_numpy())
+    member = group.drop_nulls().to_numpy()
+    order = np.argsort(member, kind="stable")
+    return np.split(rows[order], np.searchsorted(member[order], np.arange(1, numbered.height)))
 
 
 def _joined(parts: list[np.ndarray], kind: type = int) -> np.ndarray:

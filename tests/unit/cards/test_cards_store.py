@@ -1,5 +1,6 @@
 """Cards of a night on a store: what stands in the table, and what every variant may show."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -108,23 +109,22 @@ def test_explain_counts_rare_and_sensitive_queries_and_never_names_them(night, t
 
 def test_other_locales_are_used_only_where_asked_for():
     items = pl.DataFrame({"set": "other", "page_id": ["p", "p"], "corpus": "c", "locale": "de", "item_id": ["i", "j"],
-                          "item_key": [1, 2], "page_query": "q", "page_vector": [0, 0], "threshold": 0.9})  # fmt: skip
+                          "item_key": [1, 2], "page_vector": [0, 0], "threshold": 0.9})  # fmt: skip
     history = pl.DataFrame({"locale": ["de", "en", "en"], "item_key": [1, 1, 2], "query_key": [5, 6, 7],
-                            "query": ["a", "b", "c"], "impressions": [1, 1, 1], "vector": [1, 1, 1],
+                            "impressions": [1, 1, 1], "vector": [1, 1, 1],
                             "examined_squared": [1.0, 1.0, 1.0]})  # fmt: skip
-    import numpy as np
-
+    texts = pl.DataFrame({"query_key": [5, 6, 7], "query": ["a", "b", "c"]})
     vectors = np.eye(2, dtype=np.float32)
     for other, want in ((False, [5]), (True, [5, 6, 7])):
         spec = {"top_k": 5, "other_locales": other}
-        rows, counts = share.card_rows(items, history, vectors, spec=spec)
+        rows, counts = share.card_rows(items, history, vectors, texts=texts, spec=spec)
         assert sorted(rows["query_key"]) == want
         assert counts["compared"] == len(want)
 
 
 def test_segments_are_added_up():
     rows = pl.DataFrame({
-        "locale": "en", "item_key": 1, "query_key": 2, "query": "q", "segment": ["phone", "desk"],
+        "locale": "en", "item_key": 1, "query_key": 2, "segment": ["phone", "desk"],
         "impressions": [10, 30], "clicks": [5, 3], "examined": [5.0, 20.0], "examined_squared": [4.0, 15.0],
         "ctr": [0.5, 0.1], "relevance": [1.0, 0.15], "relevance_low": 0.0, "relevance_high": 1.0,
         "relevance_shrunk": [0.8, 0.2], "users": [7, 9], "last_shown_day": None,
