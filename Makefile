@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench clean distclean
+.PHONY: help setup setup-local-llm lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench bench-skills clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -57,6 +57,9 @@ lint: setup ## style and structure
 
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
+
+bench-skills: setup ## what discovered skills bring and cost, on planted and public corpora
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.skills
 
 clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
