@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import TextIO
 
 import airflow_here
 
@@ -17,7 +18,7 @@ ROOT = airflow_here.ROOT
 OUT = ROOT / "out" / "demo"
 HINDCAST = ROOT / ".venv" / "bin" / "hindcast"
 TASK = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
-EVERY_S = 5.0  # longer tasks give a sign of life
+EVERY_S = 5.0  # so long may a task stay silent; then it gives a sign of life, ever more rarely
 LOCAL_PAGES = 100  # a small model on two cores grades one in seconds
 
 
@@ -54,30 +55,40 @@ def run_dag(name: str, day: str, *, conf: dict, title: str, variables: dict[str,
         raise Failed(f"{title}: {fault or 'the DAG run failed'}; read {log.relative_to(ROOT)}")
 
 
-def _follow(process: subprocess.Popen, copy) -> str:
+def _follow(process: subprocess.Popen, copy: TextIO) -> str:
     """Print tasks as they start, go on and end; returns what went wrong, or an empty text."""
     lines: queue.Queue = queue.Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-    running, begun, said, fault = "", time.monotonic(), time.monotonic(), ""
-    while True:
-        line = _next(lines)
-        if line is None:
-            break
+    display, fault = Display(), ""
+    while (line := _next(lines)) is not None:
         copy.write(line)
-        found = TASK.search(line)
-        if found and found[1] == "starting":
-            running, begun = found[2] + ("" if found[3] == "-1" else f" [{found[3]}]"), time.monotonic()
-        elif found and running:
-            print(f"  {running:<26} {time.monotonic() - begun:5.1f} s", flush=True)
-            running = ""
-        elif "UP_FOR_RETRY" in line or "state=up_for_retry" in line:
-            fault = f"{running or 'a task'} failed"
+        if "up_for_retry" in line.lower() and not fault:  # a demo does not wait for a retry
+            fault = f"{display.task or 'a task'} failed"
             _end(process)
-        if running and time.monotonic() - said > EVERY_S:
-            said = time.monotonic()
-            print(f"  {running} … {said - begun:.0f} s", flush=True)
+        display.see(line)
     process.wait()
     return fault
+
+
+class Display:
+    """What a person sees of a DAG run: tasks with their seconds."""
+
+    def __init__(self) -> None:
+        self.task = ""
+        self._begun = self._next = 0.0
+
+    def see(self, line: str) -> None:
+        """Take one line of Airflow's output ("" if there was none for a while)."""
+        found, now = TASK.search(line), time.monotonic()
+        if found and found[1] == "starting":
+            self.task = found[2] + ("" if found[3] == "-1" else f" [{found[3]}]")
+            self._begun, self._next = now, now + EVERY_S
+        elif found and self.task:
+            print(f"  {self.task:<26} {now - self._begun:5.1f} s", flush=True)
+            self.task = ""
+        elif self.task and now > self._next:
+            print(f"  {self.task} … {now - self._begun:.0f} s", flush=True)
+            self._next = now + max(EVERY_S, now - self._begun)
 
 
 def _read(process: subprocess.Popen, lines: queue.Queue) -> None:
