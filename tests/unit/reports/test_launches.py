@@ -134,8 +134,8 @@ def test_item_minimum_is_zero_where_an_item_has_no_card():
 def launch(name, chance, online, *, n=10, aligned=5):
     preferred = "a" if chance > 0.95 else "b" if chance < 0.05 else "undecided"
     told = {"main": "qri", "variants": {"qri": {"preferred": preferred, "chance_a_better": chance}}}
-    known = None if online is None else {
-        "online_difference": online, "variants": {"qri": {"n": n, "n_aligned": aligned, "half_credit": 0.6}}}  # fmt: skip
+    figures = {"qri": {"n": n, "n_aligned": aligned, "half_credit": 0.6}}
+    known = None if online is None else {"online_difference": online, "variants": figures}
     return {"launch_id": name, "start": f"2026-0{name}-01", "forecast": told, "alignment": known}
 
 
