@@ -53,11 +53,11 @@ class Answer:
 
 
 class _TryAgain(Exception):
-    """A failure after which the same question may be asked again, unless it was the last try."""
+    """A failure after which the same question may be asked again, within `patience_s`, unless it was the last try."""
 
-    def __init__(self, failure: Failure, *, last: bool):
+    def __init__(self, failure: Failure, *, last: bool, patience_s: float):
         super().__init__(failure.message)
-        self.failure, self.last = failure, last
+        self.last, self.patience_s = last, patience_s
 
 
 @dataclass(kw_only=True, slots=True)
@@ -177,16 +177,16 @@ class Endpoint:
         question.lost += failure.billed
         if not failure.billed:
             question.unbilled()
+        now = time.monotonic()
+        self._not_before = max(self._not_before, now + min(failure.retry_after_s or 0.0, LONGEST_WAIT_S))
         if failure.kind in ("down", "lost"):
             self._unreached()
             question.attempts += not self._breaker.open
-            return _TryAgain(failure, last=question.attempts >= ATTEMPTS)
+            return _TryAgain(failure, last=question.attempts >= ATTEMPTS, patience_s=self._deadline - now)
         self._reached()
         if failure.kind == "busy":
             self._gate.was_busy()
-            wait = min(failure.retry_after_s or 0.0, LONGEST_WAIT_S)
-            self._not_before = max(self._not_before, time.monotonic() + wait)
-            return _TryAgain(failure, last=False)
+            return _TryAgain(failure, last=False, patience_s=self._deadline - now)
         return _final(failure, question)
 
     def _reached(self) -> None:
@@ -249,8 +249,8 @@ _BACK_OFF = wait_random_exponential(multiplier=0.5, max=30)  # full jitter: call
 
 
 def _wait(state: RetryCallState) -> float:
-    failure = state.outcome.exception().failure
-    return max(_BACK_OFF(state), min(failure.retry_after_s or 0.0, LONGEST_WAIT_S))
+    """Retry-After holds everybody back when the next turn is taken; here only calls that failed together spread out."""
+    return min(_BACK_OFF(state), max(0.0, state.outcome.exception().patience_s))
 
 
 _RETRY = AsyncRetrying(
