@@ -160,6 +160,8 @@ class Judging(_Part):
     seed: int = 0
     batch: bool = False
     model_path: str = ""
+    prices: str = ""
+    max_outage_s: float = Field(default=1800.0, gt=0)
     anchor_pages: int = Field(default=50, ge=0)
     repeat_pages: int = Field(default=50, ge=0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +26,9 @@ class Price:
 FREE = Price(input=0.0, output=0.0)
 
 
-def price_of(model: str, *, batch: bool = False, table: Path | None = None) -> Price | None:
-    """The model's price from `table`, HINDCAST_PRICES or the packaged file; None where the table does not know it."""
-    path = table or Path(os.environ.get("HINDCAST_PRICES") or _PACKAGED)
+def price_of(model: str, *, batch: bool = False, table: str = "") -> Price | None:
+    """The model's price from the file `table` (empty: the packaged one); None where it does not know the model."""
+    path = Path(table) if table else _PACKAGED
     try:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
         found = body["models"].get(model)

@@ -14,6 +14,7 @@ from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
 from jobs.core.settings import Judging, load_settings
 from jobs.judging.file_mode import FileJob, plan_files, run_files
+from jobs.judging.session import with_paths
 from jobs.judging.shards import commit, judge_run, plan, run_shard
 from schemas.judgments import VARIANTS
 
@@ -151,7 +152,7 @@ def file_job(
     settings = load_settings(config or None, judging=over)
     target = Path(out)
     return FileJob(
-        settings=settings,
+        settings=settings.model_copy(update={"judging": with_paths(settings)}),
         pages=Path(pages),
         cards=Path(cards) if cards else None,
         out=target,
@@ -181,9 +182,9 @@ def overrides(
         "judge": implied,
         "base_url": base_url,
         "model": model,
-        "model_path": model_path,
+        "model_path": _absolute(model_path),
         "kind": kind,
-        "prompts": prompts,
+        "prompts": _absolute(prompts),
         "variants": _names(variants),
         "item_fields": _names(item_fields),
         "samples": samples,
@@ -192,6 +193,11 @@ def overrides(
     chosen = {name: value for name, value in found.items() if value}
     chosen |= {"budget_usd": budget_usd} if budget_usd >= 0 else {}
     return chosen | ({"max_pages": max_pages} if max_pages >= 0 else {})
+
+
+def _absolute(path: str) -> str:
+    """Options are relative to where the command is called, settings to their file."""
+    return str(Path(path).absolute()) if path else ""
 
 
 def _names(text: str) -> list[str]:

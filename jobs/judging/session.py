@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import UsageError
-from jobs.core.settings import Judging
+from jobs.core.settings import Judging, Settings
 from jobs.judging.answering import Answerer
 from jobs.judging.cost import FREE, Budget, Price, price_of
 from jobs.judging.dialect import Dialect, dialect_of, known_dialect
@@ -77,7 +77,8 @@ class Sitting:
         """Price by model; a local judge is free, a model that the table does not know has None."""
         if self.judging.judge == "local":
             return dict.fromkeys(self.models, FREE)
-        return {model: price_of(model, batch=self.judging.batch) for model in self.models}
+        judging = self.judging
+        return {model: price_of(model, batch=judging.batch, table=judging.prices) for model in self.models}
 
     def endpoint_settings(self) -> EndpointSettings:
         """How the endpoint is asked."""
@@ -124,6 +125,13 @@ async def _judge(sitting: Sitting, works: Iterable[Work], sink: Sink, store: Lab
 def pace_note(sitting: Sitting) -> str:
     """Name under which the calls per second of a run are remembered, for plans."""
     return f"pace {sitting.judging.base_url or 'default'} {sitting.judging.model}"
+
+
+def with_paths(settings: Settings) -> Judging:
+    """The [judging] settings with their paths resolved against the folder of the settings file."""
+    judging = settings.judging
+    names = ("prompts", "prices", "model_path")
+    return judging.model_copy(update={name: settings.path(getattr(judging, name)) for name in names})
 
 
 def with_salt(sitting: Sitting, salt: str) -> Sitting:

@@ -19,7 +19,7 @@ from jobs.judging.labels import LabelStore
 from jobs.judging.local import serving
 from jobs.judging.planning import plan_works, seconds_for
 from jobs.judging.runner import Tally
-from jobs.judging.session import Sitting, judge_works
+from jobs.judging.session import Sitting, judge_works, with_paths
 from jobs.judging.store_pages import (
     Cards,
     chosen_pages,
@@ -37,13 +37,13 @@ BASELINE = "offline-baseline"
 
 def plan(ctx: Context) -> dict[str, Any]:
     """Fix the run's shards and say what they will ask, cost and take; nothing is sent."""
-    judging, variants = ctx.settings.judging, variants_of(ctx)
+    judging, variants = with_paths(ctx.settings), variants_of(ctx)
     pages = chosen_pages(ctx, most=judging.max_pages) if variants else []
     asked = tuple(variant for variant in variants if variant != "evidence_only")
     counts = Counter(page.corpus for page in pages)
     size = BASELINE_SHARD_PAGES if judging.judge == BASELINE else judging.shard_pages
     shards = cut(counts, variants=asked, shard_pages=size, max_shards=judging.max_shards)
-    estimate = _estimate(ctx, pages, asked)
+    estimate = _estimate(ctx, judging, pages, asked)
     ctx.store.documents.delete(f"{ctx.folder}/judging")
     body = {
         "judging": judging.model_dump(mode="json"),
@@ -173,8 +173,7 @@ class _Task:
         )
 
 
-def _estimate(ctx: Context, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
-    judging = ctx.settings.judging
+def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
     if judging.judge == BASELINE or not pages:
         return {"rows": len(pages) * len(variants), "calls": 0, "cost_usd": 0.0}
     if judging.judge == "local" and not judging.model:
