@@ -2,13 +2,16 @@
 
 import fnmatch
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
+from urllib.parse import unquote
+
+import polars as pl
 
 from jobs.core.errors import InputError
 from jobs.core.keys import key_hex, key_of
-from jobs.core.storage import filesystem, is_object_store
+from jobs.core.storage import filesystem, is_object_store, rust_uri, storage_options
 from jobs.core.tables import Store
 
 _WILD = re.compile(r"[*?\[{]")
@@ -20,6 +23,7 @@ class InputFile:
     """A file of a source: its address, size, time of change, and the arrival day that its path names (or None).
 
     A replayed file stands in for `origin`, whose rows it holds; `numbers` is a staged frame of their line numbers there.
+    `constants` are the partition values of a table's file, as text.
     """
 
     uri: str
@@ -28,6 +32,7 @@ class InputFile:
     arrival_day: str | None = None
     origin: str = ""
     numbers: str = ""
+    constants: dict[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -49,6 +54,33 @@ def list_files(path: str) -> list[InputFile]:
     if not found:
         raise InputError(f"{path}: no file matches: check the path of the source")
     return sorted(found, key=lambda f: (f.arrival_day or "", f.uri))
+
+
+def list_table(uri: str) -> list[InputFile]:
+    """Live files of a Delta table; their partition values are constants, as the text that the table holds ("01" stays "01").
+
+    InputError if there is no table. A file of a table never changes: its address alone says whether it was read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        table = DeltaTable(rust_uri(uri), storage_options=storage_options(uri))
+    except TableNotFoundError:
+        raise InputError(f"{uri}: is no Delta table: check the path of the source") from None
+    parts = table.metadata().partition_columns
+    rows = pl.DataFrame(table.get_add_actions(flatten=True)).to_dicts()
+    return [_table_file(uri, row, parts) for row in sorted(rows, key=lambda r: r["path"])]
+
+
+def _table_file(uri: str, row: dict, parts: list[str]) -> InputFile:
+    values = {p: row[f"partition.{p}"] for p in parts}
+    return InputFile(
+        uri=f"{uri.rstrip('/')}/{unquote(row['path'])}",
+        size=row["size_bytes"],
+        modified="",
+        constants={p: v.isoformat() if isinstance(v, date) else str(v) for p, v in values.items() if v is not None},
+    )
 
 
 def _folder_files(path: str) -> list[InputFile]:

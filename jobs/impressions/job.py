@@ -1,6 +1,7 @@
 """`hindcast impressions`: raw logs to canonical impressions, quarantine, daily counts and users."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -26,7 +27,7 @@ from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.impressions import items, quality, quarantine
 from jobs.impressions.ingest import ingest, run_id_of
-from jobs.impressions.inputs import Ledger, list_files
+from jobs.impressions.inputs import InputFile, Ledger, list_files, list_table
 from jobs.impressions.salts import salt_of
 from jobs.impressions.work import Ingestion, Request
 from schemas.names import plain_name
@@ -35,7 +36,8 @@ app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no
 
 TABLES = ("impressions", "rejected_impressions", "items", "queries", "item_keys", "daily_counts", "daily_users")
 
-Text = Annotated[str, typer.Option()]
+_CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
+"""A table of Spark's catalog, such as logs.searches: its parts are words, so that they can be quoted into a statement."""
 
 
 @command(app, "ingest", example="hindcast impressions ingest --config hindcast.toml --day 2026-11-20")
@@ -163,7 +165,7 @@ def run(ctx: Any) -> dict[str, Any]:
 
 def ingest_files(settings: Settings, source: Source, *, path: str, day: str = "") -> dict[str, Any]:
     """Read files named by hand into the store of the settings, whether or not they were read before."""
-    files = tuple(list_files(_absolute(path)))
+    files = tuple(list_table(_absolute(path)) if source.format == "delta" else list_files(_absolute(path)))
     run_day = parse_day(day) if day else None
     with _by_hand_work(settings, run_id=run_id_of(list(files)), run_day=run_day) as work:
         return ingest([Request(source=source, files=files, day=day)], work=work)
@@ -194,10 +196,20 @@ def _night_request(ctx: Any, source: Source) -> Request:
 
     A cold start reads every earlier day too, so that the store begins where the log does.
     """
-    files, ledger = list_files(ctx.settings.path(source.path)), Ledger(ctx.store, source.name)
+    files, ledger = _files_of(source, ctx.settings.path(source.path), ctx.spark), Ledger(ctx.store, source.name)
     first, last = ctx.run.evidence.start.isoformat() if ledger.entries else "", ctx.run.as_of.isoformat()
     seen = [f for f in files if f.arrival_day is None or first <= f.arrival_day <= last]
     return Request(source=source, files=tuple(ledger.unread(seen)))
+
+
+def _files_of(source: Source, path: str, spark: SparkProvider) -> list[InputFile]:
+    """Files behind a source's path; of a Delta table (a path, or a name of Spark's catalog) its live files."""
+    if source.format != "delta":
+        return list_files(path)
+    if _CATALOG_NAME.fullmatch(source.path):
+        name = ".".join(f"`{part}`" for part in source.path.split("."))
+        path = spark.session.sql(f"DESCRIBE DETAIL {name}").first()["location"].removeprefix("file:")
+    return list_table(path)
 
 
 def _mark_empty(ctx: Any, requests: list[Request]) -> None:

@@ -107,7 +107,7 @@ def _read(spec: dict) -> dict:
         day = date.fromisoformat(file["arrival_day"]) if file["arrival_day"] else None
         rules = Rules(layout=layout, salt=salt, latest=datetime.fromisoformat(spec["latest"]), arrival_day=day)
         tally = Tally()
-        for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):  # noqa: B007 - the last one counts
+        for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file["constants"]):  # noqa: B007 - the last one counts
             _count_bases(seen["bases"], batch.rows, layout)
             documents, refused = check(batch.rows, rules=rules, file=file["key"])
             documents, refused, raw = _renumbered(documents, refused, batch.raw, file["numbers"])
@@ -249,7 +249,7 @@ def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: S
 
 def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
     found: dict[int, str] = {}
-    for batch, _ in read_batches(file["uri"], layout=layout, salt=salt, constants=file.get("constants")):
+    for batch, _ in read_batches(file["uri"], layout=layout, salt=salt, constants=file["constants"]):
         here = [n for n in batch.rows["line"].to_list() if n in lines]
         found.update(zip(here, batch.raw(here), strict=True))
     return found

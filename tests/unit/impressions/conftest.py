@@ -48,13 +48,13 @@ class Bench:
             latest=datetime(2026, 12, 1, tzinfo=UTC), say=lambda text: None,
         )  # fmt: skip
 
-    def ingest(self, *sources: Source, days=None, paths=None, run_id: str = "", locales=()) -> dict:
-        """Ingest the files of the sources (of some arrival days, or the given paths) whether or not they were read before."""
+    def ingest(self, *sources: Source, days=None, paths=None, files=None, run_id: str = "", locales=()) -> dict:
+        """Ingest the files of the sources (of some arrival days, or those given) whether or not they were read before."""
         settings = self.settings(*(sources or (self.source(),)), locales=locales)
         requests = []
         for source in settings.sources:
-            files = [f for p in paths for f in list_files(str(p))] if paths else list_files(settings.path(source.path))
-            chosen = tuple(f for f in files if days is None or f.arrival_day in days)
+            found = files or [f for p in paths or [settings.path(source.path)] for f in list_files(str(p))]
+            chosen = tuple(f for f in found if days is None or f.arrival_day in days)
             requests.append(Request(source=source, files=chosen))
         return ingest(requests, work=self.work(settings, run_id=run_id))
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.core.errors import InputError, NotThereError
 from jobs.impressions import daily, ingest, tasks
+from jobs.impressions.inputs import list_table
 from jobs.impressions.replay import replay
 from tests.unit.impressions.logs import event, query
 
@@ -266,3 +267,66 @@ def test_csv_rows_are_replayed_by_their_columns(bench):
     rows = bench.store.read("impressions").sort("search_id")
     assert rows["query_raw"].to_list() == ['tv, 55"', "jazz"]
     assert rows["user_key"].n_unique() == 2
+
+
+# --- tables as sources ---
+
+
+def _parquet_rows(count: int = 12) -> pl.DataFrame:
+    at = pl.datetime_range(pl.datetime(2026, 11, 20), pl.datetime(2026, 11, 20, count - 1), "1h", time_zone="UTC", eager=True)
+    return pl.DataFrame(
+        {
+            "search_id": [f"s{n}" for n in range(count)],
+            "hour": [f"{n % 3:02d}" for n in range(count)],
+            "query": ["Jazz", "jazz ", "blues"] * (count // 3),
+            "item_id": [n % 4 for n in range(count)],
+            "rank": [float(n % 4 + 1) for n in range(count)],
+            "clicked": [n % 2 for n in range(count)],
+            "shown_at": at,
+            "user_id": [f"u{n % 3}" for n in range(count)],
+        }
+    )
+
+
+def test_parquet_with_typed_columns_is_read_as_it_is(bench):
+    path = bench.folder / "day.parquet"
+    _parquet_rows().with_columns(pl.when(pl.col("search_id") != "s3").then("rank").alias("rank")).write_parquet(path)
+    summary = bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
+    assert (summary["impressions"], summary["clicks"], summary["rejected"]) == (11, 5, {"missing_rank": 1})
+    rows = bench.store.read("impressions")
+    assert set(rows["item_id"]) == {"0", "1", "2", "3"} and set(rows["query"]) == {"jazz", "blues"}
+    assert '"search_id":"s3"' in bench.store.read("rejected_impressions")["raw"][0]
+
+
+def test_partition_values_of_a_delta_table_stay_text(bench):
+    from deltalake import write_deltalake
+
+    uri = str(bench.folder / "searches")
+    write_deltalake(uri, _parquet_rows().to_arrow(), partition_by=["hour"])
+    source = bench.source(format="delta", path="searches", columns={"segment": "hour"})
+    summary = bench.ingest(source, files=list_table(uri))
+    assert summary["impressions"] == 12
+    assert set(bench.store.read("daily_counts")["segment"]) == {"00", "01", "02"}
+
+
+def test_a_delta_source_reads_only_files_that_it_did_not_read_before(bench):
+    from deltalake import write_deltalake
+
+    from jobs.impressions.inputs import Ledger
+
+    uri = str(bench.folder / "searches")
+    write_deltalake(uri, _parquet_rows().to_arrow())
+    source = bench.source(format="delta", path="searches")
+    bench.ingest(source, files=list_table(uri))
+    write_deltalake(uri, _parquet_rows(3).with_columns(pl.lit("new").alias("search_id")).to_arrow(), mode="append")
+    unread = Ledger(bench.store, "web").unread(list_table(uri))
+    assert len(unread) == 1
+    assert bench.ingest(source, files=unread)["rows_in"] == 3
+
+
+@pytest.mark.parametrize("name", ["01", "2026", "none", "null", "True"])
+def test_names_that_look_like_values_come_back_as_they_were(bench, name):
+    bench.write("2026-11-20", *searches("2026-11-20"))
+    bench.ingest(bench.source(corpus=name, name=name))
+    assert set(bench.store.read("impressions").select("corpus", "source").iter_rows()) == {(name, name)}
+    assert bench.store.read("daily_counts", where={"corpus": name})["impressions"].sum() == 60
