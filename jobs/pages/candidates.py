@@ -10,6 +10,7 @@ from jobs.core.storage import rust_uri, storage_options
 from jobs.core.tables import DataFile, scan_files
 from jobs.core.windows import composes_filter, evaluation_filter
 from jobs.evidence.users import distinct_users
+from jobs.pages.compose import gets_degraded
 from jobs.pages.measure import PAIR, item_relevance
 from schemas.logs import DAILY_COUNTS, DAILY_USERS
 
@@ -27,7 +28,8 @@ def gather(spec: dict[str, Any]) -> dict[str, Any]:
     """Read one share of the key ranges, keep the queries that can make a page, write their counts.
 
     spec: counts and users (DataFiles), ranges (first, last), of (how many), run, curve (rows), low and high (users),
-    sensitive (query keys), min_impressions (each side), min_relevance, min_items, limit (queries kept), strata, out.
+    sensitive (query keys), min_impressions (each side), min_relevance, min_items, max_items, degraded_share, limit
+    (queries kept), strata, out.
     Returns out, rows (of counts written) and excluded (queries by reason).
     """
     window = _in_ranges(spec) & evaluation_filter(spec["run"])
@@ -68,29 +70,42 @@ def by_side(counts: pl.DataFrame) -> pl.DataFrame:
 def offers(
     counts: pl.DataFrame, issuers: pl.DataFrame, *, curve: pl.DataFrame, spec: dict[str, Any]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, int]]:
-    """Frames `counts` (pairs seen often enough on both sides) and `queries` (those with enough relevant items).
+    """Frames `counts` (pairs that a page may show) and `queries` (those with enough relevant items).
 
     At most `limit` queries are kept, by the same hash that samples them: no more can reach the sample of a store.
     Returns also how many queries were left out for what.
     """
     seen = counts.join(_seen_on_both_sides(counts, spec["min_impressions"]), on=PAIR, how="semi")
+    relevance = _even_relevance(seen, curve)
     named = counts.select("query_key", "corpus", "locale").unique()
-    enough = _queries_with(_even_relevance(seen, curve), spec)
+    enough = _queries_with(relevance, spec)
     possible = issuers.join(enough, on="query_key").join(named, on="query_key").sort("query_key")
     kept = possible if spec["strata"] else _first_drawn(possible, spec["limit"])
     lacking = {
         "too_few_relevant_items": issuers.height - possible.height,
         "not_sampled": possible.height - kept.height,
     }
-    return {"counts": seen.join(kept, on="query_key", how="semi"), "queries": kept}, lacking
+    wanted = _of_a_page(relevance.join(kept, on="query_key", how="semi"), spec)
+    return {"counts": seen.join(wanted, on=PAIR, how="semi"), "queries": kept}, lacking
 
 
-def _even_relevance(seen: pl.DataFrame, curve: pl.DataFrame) -> list[pl.DataFrame]:
+def _of_a_page(relevance: pl.DataFrame, spec: dict[str, Any]) -> pl.DataFrame:
+    """Pairs that a page may show: the best relevant items; of queries that get a degraded page all, as stand-ins."""
+    degraded = pl.Series(gets_degraded(relevance["query_key"], share=spec["degraded_share"]))
+    place = pl.col("relevance").rank("ordinal", descending=True).over("query_key")
+    best = (pl.col("relevance") >= spec["min_relevance"]) & (place <= spec["max_items"])
+    return relevance.filter(degraded | best).select(PAIR)
+
+
+def _even_relevance(seen: pl.DataFrame, curve: pl.DataFrame) -> pl.DataFrame:
     mine = pl.col("corpus")
-    return [
+    parts = [
         item_relevance(seen.filter(mine == corpus, "composes"), curve=curve.filter(mine == corpus))
         for corpus in seen["corpus"].unique().sort()
     ]
+    return (
+        pl.concat(parts) if parts else pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.Int64), "relevance": pl.Float64})
+    )
 
 
 def _first_drawn(queries: pl.DataFrame, limit: int) -> pl.DataFrame:
@@ -116,8 +131,6 @@ def _seen_on_both_sides(counts: pl.DataFrame, least: int) -> pl.DataFrame:
     return sides.filter((pl.col("even") >= least) & (pl.col("odd") >= least)).select(PAIR)
 
 
-def _queries_with(relevance: list[pl.DataFrame], spec: dict[str, Any]) -> pl.DataFrame:
-    if not relevance:
-        return pl.DataFrame(schema={"query_key": pl.Int64})
-    relevant = pl.concat(relevance).filter(pl.col("relevance") >= spec["min_relevance"])
+def _queries_with(relevance: pl.DataFrame, spec: dict[str, Any]) -> pl.DataFrame:
+    relevant = relevance.filter(pl.col("relevance") >= spec["min_relevance"])
     return relevant.group_by("query_key").len().filter(pl.col("len") >= spec["min_items"]).select("query_key")

@@ -7,6 +7,7 @@ noise.
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from jobs.core.errors import UsageError
@@ -89,7 +90,12 @@ def _to_degrade(good: pl.DataFrame, composition: Composition) -> pl.DataFrame:
     best = good.filter(pl.col("rank") == 1).select(
         "query_key", "n", best_item_key="item_key", best_relevance="relevance"
     )
-    return best.filter(unit_hashes(best["query_key"].to_numpy(), salt=_SALT_DEGRADED) < composition.degraded_share)
+    return best.filter(pl.Series(gets_degraded(best["query_key"], share=composition.degraded_share)))
+
+
+def gets_degraded(query_keys: pl.Series, *, share: float) -> np.ndarray:
+    """bool[n]: the queries that get a degraded page beside their good one; a hash decides, so they keep it."""
+    return unit_hashes(query_keys.to_numpy(), salt=_SALT_DEGRADED) < share
 
 
 def _lower(best: pl.DataFrame, good: pl.DataFrame, ranked: pl.DataFrame, composition: Composition) -> pl.DataFrame:

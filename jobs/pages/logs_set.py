@@ -23,7 +23,8 @@ from jobs.pages.truth import TRUTH, page_truth
 ROWS_A_TASK = (
     2_000_000  # some 100 MiB in a task; fewer tasks on small stores, where starting one costs more than its work
 )
-SLACK = 2  # queries that tasks offer for each one wanted: items without a catalogue entry may cost some of them
+SLACK = 2  # queries and items that tasks offer for each one wanted: items without a catalogue entry may cost some
+FEW = 50  # beyond a task's even share of the queries: keys are hashes, so its true share differs by a few roots of it
 
 _QUERIES = {"query_key": pl.Int64, "corpus": pl.String, "locale": pl.String, "users": pl.Int64}
 _COUNTS = {
@@ -87,7 +88,9 @@ def _specs(ctx: Context, composition: Composition) -> list[dict[str, Any]]:
         "min_impressions": composition.min_item_impressions,
         "min_relevance": composition.min_item_relevance,
         "min_items": composition.min_items,
-        "limit": SLACK * pages.queries,
+        "max_items": SLACK * composition.max_items,
+        "degraded_share": composition.degraded_share,
+        "limit": math.ceil(SLACK * pages.queries / len(shares)) + FEW,
         "strata": list(pages.strata),
     }
     folder = ctx.store.documents.uri(f"{ctx.folder}/pages/staged")
