@@ -42,7 +42,8 @@ class Answerer:
         finally:
             self._budget.settle(reserved, price.usd(tokens_in=got.tokens_in, tokens_out=got.tokens_out))
         twice = got.possibly_billed_twice or unsure
-        return replace(got, possibly_billed_twice=twice, paid_by=self._store.run)
+        payer = self._store.payer(page_id=question.page.page_id, variant=question.variant)
+        return replace(got, possibly_billed_twice=twice, paid_by=payer)
 
     async def _shortened(self, question: Question, tokens: int) -> Outcome:
         """Ask with ever fewer evidence rows while the prompt is too long; never without the rubric."""

@@ -29,7 +29,8 @@ _CHUNK = 500  # keys of one look-up: below SQLite's limit of host parameters on 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What is kept of one question: a label or a reason, and what it cost. `paid_by` is the run that asked."""
+    """What is kept of one question: a label or a reason, and what it cost. `paid_by` names the row that it was asked
+    for (LabelStore.payer)."""
 
     label: float | None = None
     reason: str | None = None
@@ -51,9 +52,9 @@ _values = attrgetter(*_NAMES)  # dataclasses.astuple copies deeply, which costs 
 
 
 class LabelStore:
-    """Answers by key. `run` names who pays: rows paid by another run are `cached` in this one.
+    """Answers by key. `run` names who pays; use as a context manager.
 
-    Use as a context manager. A file of another kind at `path` raises InputError.
+    A file of another kind at `path` raises InputError.
     """
 
     def __init__(self, path: Path, *, run: str):
@@ -90,6 +91,10 @@ class LabelStore:
                     found[key] = Outcome(**dict(zip(_NAMES, orjson.loads(body), strict=False)) | {"paid_by": paid_by})
         return found, unsure
 
+    def payer(self, *, page_id: str, variant: str) -> str:
+        """Names the one row of this run that pays for an answer; every other row that it serves is `cached`."""
+        return f"{self.run} {variant} {page_id}"
+
     def sending(self, key: bytes) -> None:
         """Note that a call goes out; an outcome already there (asked again on purpose) stays until the new one."""
         sql = "INSERT INTO answers VALUES (?, ?, ?, 1, NULL) ON CONFLICT (key) DO UPDATE SET in_flight = 1"
@@ -104,7 +109,9 @@ class LabelStore:
         if outcome.reason in NOT_ASKED:
             return
         body = orjson.dumps(_values(outcome))
-        self._base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, 0, ?)", (key, self.run, time.time(), body))
+        self._base.execute(
+            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, 0, ?)", (key, outcome.paid_by, time.time(), body)
+        )
 
     def note(self, name: str) -> str | None:
         """A remembered text, such as what an endpoint accepts."""

@@ -72,7 +72,6 @@ class _Page:
     rows: list[_Row]
     open: set[bytes]
     outcomes: dict[bytes, Outcome] = field(default_factory=dict)
-    shared: set[bytes] = field(default_factory=set)
 
 
 class Judge:
@@ -144,9 +143,7 @@ class Judge:
 
     def _wait(self, key: bytes, page: _Page, question: Question) -> None:
         """Pages that ask the very same question wait for one answer."""
-        if key in self._waiting:
-            page.shared.add(key)
-        else:
+        if key not in self._waiting:
             self._ready.append(question)
         self._waiting.setdefault(key, []).append(page)
 
@@ -160,7 +157,8 @@ class Judge:
         shown = shown_rows(page, rows, variant=variant)
         reused = needs_plain(variant, shown)
         asked = [asker.question(page, shown, variant="plain" if reused else variant) for asker in self._askers]
-        questions.update((question.key, question) for question in asked)
+        for question in asked:  # the first row that asks is the one that pays
+            questions.setdefault(question.key, question)
         return _Row(variant=variant, keys=[question.key for question in asked], shown=len(shown), reused=reused)
 
     def _settle(self, key: bytes, outcome: Outcome, sink: Sink) -> None:
@@ -177,7 +175,6 @@ class Judge:
     def _finish(self, page: _Page, sink: Sink) -> None:
         for row in page.rows:
             members = [self._judgment(page, row, n) for n in range(len(self._askers))]
-            page.shared.update(row.keys)  # a later row of the same question was not asked again
             judged = combined(members)
             self.tally.add(judged)
             sink(page.place, judged)
@@ -185,7 +182,7 @@ class Judge:
     def _judgment(self, page: _Page, row: _Row, member: int) -> dict[str, Any]:
         key, settings = row.keys[member], self._askers[member].settings
         outcome = page.outcomes[key]
-        paid_before = key in page.shared or outcome.paid_by not in ("", self._store.run)
+        payer = self._store.payer(page_id=page.page.page_id, variant=row.variant)
         return judgment(
             page.page,
             variant=row.variant,
@@ -204,7 +201,7 @@ class Judge:
             tokens_in=0 if row.reused else outcome.tokens_in,
             tokens_out=0 if row.reused else outcome.tokens_out,
             latency_ms=None if row.reused else outcome.latency_ms,
-            cached=paid_before and not row.reused,
+            cached=not row.reused and outcome.paid_by not in ("", payer),
             reused_from_plain=row.reused,
             possibly_billed_twice=outcome.possibly_billed_twice and not row.reused,
         )
