@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench bench-skills clean distclean
+.PHONY: help setup setup-local-llm setup-object-store lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench bench-skills clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -47,6 +47,12 @@ test-slow: test-faults test-ops test-cluster test-browser ## the four below
 test-faults test-ops test-cluster test-browser: test-%: setup
 	@$(QUIETLY_OFFLINE) setup/test.sh $*
 
+test-cluster: setup-object-store
+
+setup-object-store:
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) setup --object-store
+
 test-faults: ## processes killed, full disks, broken files
 test-ops: ## scheduler, backfills and launches on this machine
 test-cluster: ## a standalone Spark master and workers
@@ -65,4 +71,4 @@ clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
 
 distclean: clean ## and the environments
-	@rm -rf .venv .venv-airflow .tools .jars .cache
+	@rm -rf .venv .venv-airflow .venv-object-store .tools .jars .cache

@@ -84,6 +84,11 @@ def make_local_llm() -> None:
           "requirements/local-llm.txt"], NETWORK)
 
 
+def make_object_store() -> None:
+    """A server for tests that speaks S3, in .venv-object-store."""
+    _environment(".venv-object-store", "requirements/object-store.txt")
+
+
 def make_jars() -> None:
     """The Delta jars, verified."""
     from fetch_jars import fetch
@@ -102,9 +107,16 @@ STAGES = (
           inputs=("jobs/doctor/jars.sha256", "setup/jars-pom.xml", "setup/fetch_jars.py")),
 )
 SITE = f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-LOCAL_LLM = Stage(name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm,
-                  product=f"{SITE}/xllamacpp",
-                  inputs=("requirements/local-llm.txt", "requirements/jobs-dev.txt", "pyproject.toml"))
+EXTRAS = {
+    "--local-llm": Stage(
+        name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm, product=f"{SITE}/xllamacpp",
+        inputs=("requirements/local-llm.txt", "requirements/jobs-dev.txt", "pyproject.toml"),
+    ),
+    "--object-store": Stage(
+        name="object-store", meaning="S3 server for tests", gib=0.5, make=make_object_store,
+        product=".venv-object-store/bin/moto_server", inputs=("requirements/object-store.txt",),
+    ),
+}  # fmt: skip
 
 
 def prepare(stages: tuple[Stage, ...]) -> None:
@@ -144,9 +156,9 @@ def _run(command: list[str], way_out: str) -> None:
 
 
 def main() -> int:
-    """Entry of `make setup` and `make setup-local-llm`."""
+    """Entry of `make setup`; extras are named by their options."""
     try:
-        prepare((*STAGES, LOCAL_LLM) if "--local-llm" in sys.argv else STAGES)
+        prepare((*STAGES, *(stage for option, stage in EXTRAS.items() if option in sys.argv)))
     except Missing as missing:
         print(f"setup: {missing}", file=sys.stderr)
         return 1
