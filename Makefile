@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store lock demo test test-slow test-faults test-ops test-cluster test-browser lint bench bench-skills clean distclean
+.PHONY: help setup setup-local-llm setup-object-store lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-judging bench-skills clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -47,6 +47,9 @@ test-slow: test-faults test-ops test-cluster test-browser ## the four below
 test-faults test-ops test-cluster test-browser: test-%: setup
 	@$(QUIETLY_OFFLINE) setup/test.sh $*
 
+test-faults-full: setup ## the same with more kills
+	@FAULT_KILLS=20 $(QUIETLY_OFFLINE) setup/test.sh faults
+
 test-cluster: setup-object-store
 
 setup-object-store:
@@ -63,6 +66,9 @@ lint: setup ## style and structure
 
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
+
+bench-judging: setup ## judging against a bare loop, memory at 100,000 pages, a cached second run
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.judging
 
 bench-skills: setup ## what discovered skills bring and cost, on planted and public corpora
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.skills

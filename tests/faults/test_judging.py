@@ -20,9 +20,9 @@ from tests.faults.harness import (
     write_pages,
 )
 
-PAGES = int(os.environ.get("HINDCAST_FAULT_PAGES", "2000"))
-KILLS = int(os.environ.get("HINDCAST_FAULT_KILLS", "5"))
-SEED = int(os.environ.get("HINDCAST_FAULT_SEED", "11"))
+PAGES = int(os.environ.get("FAULT_PAGES", "2000"))
+KILLS = int(os.environ.get("FAULT_KILLS", "5"))
+SEED = int(os.environ.get("FAULT_SEED", "11"))
 SLOTS = 64
 
 
