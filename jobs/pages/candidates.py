@@ -39,7 +39,9 @@ def gather(spec: dict[str, Any]) -> dict[str, Any]:
     wanted = window & pl.col("query_key").is_in(issuers["query_key"].implode())
     counts = _read(DAILY_COUNTS, spec["counts"], columns, wanted)
     curve = pl.DataFrame(spec["curve"], schema=CURVE, orient="row")
-    found, lacking = offers(by_side(counts), issuers, curve=curve, spec=spec)
+    named = issuers.join(counts.select("query_key", "corpus", "locale").unique("query_key"), on="query_key")
+    found, lacking = offers(by_side(counts), named, curve=curve, spec=spec)
+    lacking["too_few_relevant_items"] += issuers.height - named.height
     for name, frame in found.items():
         target = f"{rust_uri(spec['out'])}.{name}.parquet"
         frame.write_parquet(target, storage_options=storage_options(spec["out"]) or None, mkdir=True)
@@ -58,13 +60,14 @@ def eligible(issuers: pl.DataFrame, spec: dict[str, Any]) -> tuple[pl.DataFrame,
 
 
 def by_side(counts: pl.DataFrame) -> pl.DataFrame:
-    """Counts of the window by pair, segment, rank and side (`composes`: even event days), in the order of these keys.
+    """Counts of the window by pair, segment, rank and side (`composes`: even event days).
 
-    The order makes sums of floating-point numbers the same in every run.
+    Grouped by numbers alone: texts take ten times as long.
     """
-    keyed = counts.with_columns(composes=composes_filter())
-    keys = ["corpus", "locale", *PAIR, "segment", "rank", "composes"]
-    return keyed.group_by(keys).agg(pl.col("impressions", "clicks").sum()).sort(keys)
+    no_segments = counts["segment"].null_count() == counts.height
+    keys = [*PAIR, *([] if no_segments else ["segment"]), "rank", "composes"]
+    sums = counts.with_columns(composes=composes_filter()).group_by(keys).agg(pl.col("impressions", "clicks").sum())
+    return sums.with_columns(pl.lit(None, pl.String).alias("segment")) if no_segments else sums
 
 
 def offers(
@@ -72,21 +75,23 @@ def offers(
 ) -> tuple[dict[str, pl.DataFrame], dict[str, int]]:
     """Frames `counts` (pairs that a page may show) and `queries` (those with enough relevant items).
 
+    counts: `by_side`. issuers: query_key, corpus, locale, users. Counts come sorted, so that sums of floating-point
+    numbers are the same in every run.
     At most `limit` queries are kept, by the same hash that samples them: no more can reach the sample of a store.
     Returns also how many queries were left out for what.
     """
     seen = counts.join(_seen_on_both_sides(counts, spec["min_impressions"]), on=PAIR, how="semi")
-    relevance = _even_relevance(seen, curve)
-    named = counts.select("query_key", "corpus", "locale").unique()
-    enough = _queries_with(relevance, spec)
-    possible = issuers.join(enough, on="query_key").join(named, on="query_key").sort("query_key")
+    placed = seen.join(issuers.select("query_key", "corpus", "locale"), on="query_key")
+    relevance = _even_relevance(placed, curve)
+    possible = issuers.join(_queries_with(relevance, spec), on="query_key").sort("query_key")
     kept = possible if spec["strata"] else _first_drawn(possible, spec["limit"])
     lacking = {
         "too_few_relevant_items": issuers.height - possible.height,
         "not_sampled": possible.height - kept.height,
     }
     wanted = _of_a_page(relevance.join(kept, on="query_key", how="semi"), spec)
-    return {"counts": seen.join(wanted, on=PAIR, how="semi"), "queries": kept}, lacking
+    chosen = placed.join(wanted, on=PAIR, how="semi").sort(*PAIR, "segment", "rank", "composes")
+    return {"counts": chosen, "queries": kept}, lacking
 
 
 def _of_a_page(relevance: pl.DataFrame, spec: dict[str, Any]) -> pl.DataFrame:
