@@ -44,7 +44,8 @@ class Figures:
     def check(self, name: str, value: float | bool, *, low: float | None = None, high: float | None = None) -> None:
         """Print a figure and remember whether it is within [low, high]."""
         good = (low is None or value >= low) and (high is None or value <= high)
-        bound = " and ".join([f"at least {low:g}"] * (low is not None) + [f"at most {high:g}"] * (high is not None))
+        edges = (("at least", low), ("at most", high))
+        bound = " and ".join(f"{word} {edge:g}" for word, edge in edges if edge is not None)
         self.count += 1
         self.missed += not good
         print(f"{'ok  ' if good else 'MISS'} {name}: {float(value):.4g} ({bound})", flush=True)

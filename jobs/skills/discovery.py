@@ -108,6 +108,8 @@ def _fresh(
     say(f"{corpus}: {len(documents):,} documents in {len(views)} clusters, {len(movement.moved)} to look at")
     start = _start(views, movement, options, past, same=same)
     agents = _agents(model, encoder, movement)
+    if model is not None:
+        say(f"{corpus}: at most {call_bound(clusters=len(views), limits=start.limits)} calls of {agents.name}")
     transcript = Transcript(start, agents=agents.name)
     final = discover(start, agents, record=transcript.record)
     seconds = {
