@@ -63,6 +63,7 @@ test-browser: ## the report in Debian's chromium
 
 lint: setup ## style and structure
 	@.venv/bin/ruff check .
+	@$(JOBS) setup/structure.py
 
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
