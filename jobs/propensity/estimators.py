@@ -102,7 +102,7 @@ def sampled(counts: pl.DataFrame, *, max_queries: int) -> pl.DataFrame:
 def pbm_em(counts: PairCounts, *, max_rank: int, replicates: int, start: float | np.ndarray = 0.5) -> Estimate:
     """Tabular EM with bootstrap replicates over queries (over pairs where queries are fewer than 20)."""
     found = em.fit(counts.cells, start=start)
-    replicates = min(replicates, EM_REPLICATES)
+    replicates = min(replicates, EM_REPLICATES) if found.converged else 0
     curves, scale = _em_replicates(counts, found.p, replicates=replicates, max_rank=max_rank)
     return Estimate(
         estimator="pbm_em",

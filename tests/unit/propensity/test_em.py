@@ -30,7 +30,7 @@ def test_acceleration_ends_where_the_plain_loop_ends():
     found = em.fit(cells)
     assert found.converged
     np.testing.assert_allclose(found.p, plain_em(cells, steps=20_000), atol=2e-4)
-    assert found.steps < 2_000
+    assert found.steps < 50
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-12, 0.5, 0.999, 1.0], ids=str)
@@ -45,7 +45,7 @@ def test_the_start_does_not_matter(start):
         ([(0, 0, 10, 5), (0, 2, 10, 1), (1, 1, 40, 0)], "rank 2 was shown and never clicked"),
         ([(0, 0, 10, 10), (0, 1, 10, 10)], "everything was clicked"),
         ([(0, 0, 10, 0), (0, 1, 10, 0), (1, 0, 5, 1)], "a pair without any click"),
-        ([(0, 0, 1, 1), (1, 1, 1, 1)], "one impression a pair"),
+        ([(0, 0, 1, 1), (0, 1, 1, 1)], "one impression a cell"),
         ([(0, 0, 2, 3), (0, 1, 4, 1)], "more clicks than impressions, as late clicks can give"),
     ],
 )
@@ -55,12 +55,19 @@ def test_no_nan_and_no_infinity(rows, why):
     assert (found.p >= 0).all(), why
 
 
-def test_a_rank_that_was_never_shown_is_undefined():
-    found = em.fit(cells_of((0, 0, 10, 5), (0, 2, 10, 1)))
-    assert np.isnan(found.p[1])
-    np.testing.assert_allclose(found.p[2], 0.2, atol=1e-6)
+@pytest.mark.parametrize(
+    ("rows", "expected", "why"),
+    [
+        ([(0, 0, 10, 5), (0, 2, 10, 1)], [1, np.nan, 0.2], "rank 2 was never shown"),
+        ([(0, 0, 10, 5), (1, 1, 10, 1)], [1, np.nan], "no pair stands at two ranks"),
+        ([(0, 1, 10, 5), (0, 2, 10, 1)], [1, np.nan, np.nan], "nothing ties ranks 2 and 3 to rank 1"),
+        ([(0, 0, 10, 0), (1, 0, 9, 1)], [1], "one rank only"),
+    ],
+)
+def test_ranks_without_a_tie_are_undefined_not_guessed(rows, expected, why):
+    np.testing.assert_allclose(em.fit(cells_of(*rows)).p, expected, atol=1e-6, err_msg=why)
 
 
 def test_steps_that_run_out_are_reported():
     cells = pair_counts(two_rankers(3, queries=40, pages=20), max_rank=10, max_queries=1000).cells
-    assert not em.fit(cells, max_steps=4).converged
+    assert not em.fit(cells, max_steps=1).converged

@@ -1,0 +1,84 @@
+"""How often 95% intervals of curve and relevance hold the planted value: at least 2,000 replicates a cell."""
+
+from collections.abc import Iterable
+from concurrent.futures import Executor
+
+import numpy as np
+
+from benchmarks.lines import Line, within
+from benchmarks.planted_counts import TRUE_CURVE, two_rankers
+from jobs.evidence import relevance as formulas
+from jobs.propensity.curve import Curve
+from jobs.propensity.estimate import Options, fit
+
+REPLICATES = 2000
+KNOWN_REPLICATES = 20_000
+LOW, HIGH, ENOUGH = 0.92, 0.985, 2.0  # the bound holds from two expected clicks on
+R = 0.4
+SHAPES = {
+    "ranks 1 to 10": np.full(10, 0.1),
+    "rank 1 only": np.eye(10)[0],
+    "rank 10 only": np.eye(10)[9],
+    "mostly rank 1": np.array([0.8, *[0.2 / 9] * 9]),
+}
+CURVES = {"300 queries, 60 pages": (300, 60), "1,000 queries, 8 pages": (1000, 8)}
+
+
+def coverage(pool: Executor) -> Iterable[Line]:
+    """Relevance with the curve known, the curve itself, and relevance with the curve's own error in its interval."""
+    yield from _known()
+    for name, (queries, pages) in CURVES.items():
+        cases = [(queries, pages, seed) for seed in range(10_000, 10_000 + REPLICATES)]
+        results = list(pool.map(_replicate, cases, chunksize=50))
+        curves = np.array([r[0] for r in results])
+        for rank in range(2, 11):
+            yield within(f"curve, {name}: rank {rank}", curves[:, rank - 2].mean(), LOW, HIGH)
+        items = np.array([r[1] for r in results])
+        for place, (shape, clicks) in enumerate(_ITEM_CELLS):
+            yield within(
+                f"relevance, curve fitted on {name}: {shape}, {clicks:g} clicks", items[:, place].mean(), LOW, HIGH
+            )
+
+
+_ITEM_CELLS = [(shape, clicks) for shape in SHAPES for clicks in (2, 20, 200)]
+
+
+def _shown(shape: str, clicks: float) -> np.ndarray:
+    """Impressions by rank that give the expected number of clicks, at least one where the shape has any."""
+    weight = SHAPES[shape]
+    n = weight * clicks / (R * (weight * TRUE_CURVE).sum())
+    return np.where(weight > 0, np.maximum(np.round(n), 1), 0)
+
+
+def _known() -> Iterable[Line]:
+    rng = np.random.default_rng(5)
+    for shape in SHAPES:
+        for wanted in (0.5, 1, 2, 3, 5, 10, 30, 100):
+            n = _shown(shape, wanted)
+            clicks = rng.binomial(n.astype(int), TRUE_CURVE * R, (KNOWN_REPLICATES, 10)).sum(axis=1).astype(float)
+            share = _covers(n, clicks, TRUE_CURVE)
+            expected = (n * TRUE_CURVE).sum() * R
+            name = f"relevance, curve known: {shape}, {expected:.1f} expected clicks"
+            yield within(name, share, LOW, HIGH) if expected >= ENOUGH else Line(name, f"{share:.4f}")
+
+
+def _covers(n: np.ndarray, clicks: np.ndarray, p: np.ndarray, variance: float = 0.0) -> float:
+    x, y = np.full(len(clicks), (n * p).sum()), np.full(len(clicks), (n * p * p).sum())
+    low, high = formulas.score_interval(clicks, x, y, curve_variance=np.full(len(clicks), variance))
+    return float(((low <= R) & (high >= R)).mean())
+
+
+def _replicate(case: tuple[int, int, int]) -> tuple[list[bool], list[float]]:
+    """One fitted curve: which ranks' intervals hold the truth, and the same for items judged with that curve."""
+    queries, pages, seed = case
+    curve = fit(two_rankers(seed, queries=queries, pages=pages), options=Options(replicates=200))
+    ranks = [bool(r.low <= t <= r.high) for r, t in zip(curve.ranks[1:], TRUE_CURVE[1:], strict=True)]
+    rng = np.random.default_rng(seed)
+    return ranks, [_item(curve, _shown(shape, clicks), rng) for shape, clicks in _ITEM_CELLS]
+
+
+def _item(curve: Curve, n: np.ndarray, rng: np.random.Generator) -> float:
+    clicks = np.array([rng.binomial(n.astype(int), TRUE_CURVE * R).sum()], float)
+    loadings = curve.loadings()
+    variance = ((n @ loadings[:, :-1]) ** 2).sum() + ((n * loadings[:, -1]) ** 2).sum()
+    return _covers(n, clicks, curve.values(), variance)
