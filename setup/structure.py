@@ -1,4 +1,4 @@
-"""Part of `make lint`: sizes of functions and files, tests that assert nothing, stubs, swallowed exceptions, notes left."""
+"""Part of `make lint`: sizes of functions and files, silent tests, stubs, swallowed exceptions, notes left behind."""
 
 import ast
 import re
