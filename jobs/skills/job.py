@@ -203,7 +203,7 @@ def pages(
     queries: QueriesOption = "",
     skills: SkillsOption = "",
     corpus: Annotated[str, typer.Option("--corpus", help="Corpus of the pages.")] = "",
-    locale: Annotated[str, typer.Option("--locale", help="Locale of queries that name none.")] = "",
+    locale: Annotated[str, typer.Option("--locale", help="Locale of the queries.")] = "",
     out: OutOption = "",
     method: Annotated[str, typer.Option("--method", help="How system b rewrites.")] = "skills",
     depth: Annotated[int, typer.Option("--depth", help="Items on a page.")] = 10,

@@ -6,6 +6,7 @@ ranker's. Items are the documents that were retrieved; with a catalogue as docum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def write_pages(
     check_methods([method])
     if method in WITH_LABELS or method in ("random", "original"):
         raise UsageError(f"method {method!r} does not rewrite one query at a time: choose skills or generic")
-    subject = Subject(name="", documents=tuple(read_documents(documents)), queries=tuple(read_queries(queries)),
-                      qrels=Qrels({}))
+    asked = distinct(read_queries(queries), corpus=corpus, locale=locale)
+    subject = Subject(name="", documents=tuple(read_documents(documents)), queries=asked, qrels=Qrels({}))
     encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
     model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=skills, say=say)
     bench = Bench(subject, Retriever(subject.documents, encoder), skills_in(skills), encoder=encoder, model=model)
@@ -56,17 +57,28 @@ def write_pages(
     }
 
 
+def distinct(queries: Sequence[RetrievalQuery], *, corpus: str, locale: str) -> tuple[RetrievalQuery, ...]:
+    """The queries without those that have the key of an earlier one: a query has one page a system."""
+    found: dict[str, RetrievalQuery] = {}
+    for one in queries:
+        found.setdefault(_key(one, corpus, locale), one)
+    return tuple(found.values())
+
+
 def page(
     bench: Bench, query: RetrievalQuery, hits: list[Hit], *, corpus: str, locale: str, system: str
 ) -> dict[str, Any]:
     """One page of formats.md's pages.jsonl."""
-    text = normalise_query(query.text, locale=locale)
-    key = key_hex(query_key(corpus, locale, text))
+    text, key = normalise_query(query.text, locale=locale), _key(query, corpus, locale)
     return {
         "page_id": f"rewriting-{system}-{key}", "set": "launch", "corpus": corpus, "locale": locale, "query_key": key,
         "query": text, "context": None, "system": system, "instance": 0, "configuration": "shown",
         "items": [_item(bench, rank, hit) for rank, hit in enumerate(hits, start=1)],
     }
+
+
+def _key(query: RetrievalQuery, corpus: str, locale: str) -> str:
+    return key_hex(query_key(corpus, locale, normalise_query(query.text, locale=locale)))
 
 
 def _item(bench: Bench, rank: int, hit: Hit) -> dict[str, Any]:

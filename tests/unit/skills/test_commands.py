@@ -13,7 +13,9 @@ from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.core.windows import Run
+from jobs.pages.files import read_pages
 from jobs.skills import commands, job, launch_pages, nightly
+from jobs.skills.documents import RetrievalQuery
 from jobs.skills.planted import make_other, make_planted
 from tests.unit.skills.endpoint_double import serving
 from tests.unit.skills.fakes import WordEncoder
@@ -172,6 +174,11 @@ def test_stored_outcomes_reach_the_calibrated_router_only_when_asked(files, tmp_
     assert on["methods"]["calibrated"]["ndcg10"] is not None
 
 
+def test_a_query_has_one_page_a_system():
+    asked = [RetrievalQuery(id=name, text=text) for name, text in (("1", "One"), ("2", "two"), ("3", " one "))]
+    assert [one.id for one in launch_pages.distinct(asked, corpus="c", locale="en")] == ["1", "2"]
+
+
 def test_pages_of_a_rewriting_change_pair_up(files, tmp_path):
     discover(files, tmp_path / "skills")
     paths = (
@@ -191,6 +198,10 @@ def test_pages_of_a_rewriting_change_pair_up(files, tmp_path):
     assert {one["system"] for one in pages["b"]} == {"b"}
     assert [one["rank"] for one in pages["a"][0]["items"]] == [1, 2, 3, 4, 5]
     assert len({one["page_id"] for s in pages for one in pages[s]}) == 40
+    for system in ("a", "b"):  # what the pages room reads, it takes whole
+        read = read_pages(tmp_path / "pages" / f"pages-{system}.jsonl", defaults={})
+        assert (len(read.pages), read.refused) == (20, [])
+        assert [one["query_key"] for one in read.pages] == [one["query_key"] for one in pages[system]]
     with pytest.raises(UsageError, match="does not rewrite"):
         launch_pages.write_pages(
             files / "documents.jsonl", files / "queries.jsonl", skills=tmp_path / "skills", corpus="c", locale="en",
