@@ -39,7 +39,7 @@ def make_library(*, seed: int, corpus: str, documents: int) -> Library:
     queries, qrels = [], []
     for n, (domain, scene) in enumerate(asked):
         name = f"{corpus[:2]}-need-{n:04d}"
-        queries.append({"id": name, "text": _need(part, domain, scenes[scene], rng), "excluded_ids": []})
+        queries.append({"id": name, "text": _need(words, corpus, domain, scenes[scene], rng), "excluded_ids": []})
         relevant = [ids[domain, scene, f] for f in range(len(part["forms"]))]
         qrels += [{"query_id": name, "document_id": i, "grade": 2} for i in relevant]
     return Library(documents=made, queries=queries, qrels=qrels, domain_of={ids[p]: p[0] for p in places})
@@ -62,6 +62,8 @@ def _document(id_: str, jargon: list[str], scene: str, form: str, rng: random.Ra
     }
 
 
-def _need(part: dict, domain: str, scene: str, rng: random.Random) -> str:
-    plain = {f"plain{n}": text for n, text in enumerate(part["domains"][domain]["plain"])}
-    return rng.choice(part["queries"]).format_map({"scene": scene, **plain})
+def _need(words: dict, corpus: str, domain: str, scene: str, rng: random.Random) -> str:
+    part = words[corpus]
+    stories = {f"story{n}": text for n, text in enumerate(rng.sample(words["stories"], 2))}
+    fields = {"scene": scene, "plain": rng.choice(part["domains"][domain]["plain"]), **stories}
+    return rng.choice(part["queries"]).format_map(fields)
