@@ -143,6 +143,7 @@ def run(ctx: Any) -> dict[str, Any]:
 
     Returns the ingest result (formats.md) with `expectations`; records it in the run's manifest.
     """
+    quality.warm()
     requests = [_night_request(ctx, s) for s in ctx.settings.sources]
     _mark_empty(ctx, requests)
     work = Ingestion(
