@@ -128,6 +128,10 @@ def _format_of(file: InputFile) -> str:
     text = next((line for line in start.split(b"\n") if line.strip()), b"")
     if not text.lstrip().startswith(b"{"):
         return "csv"
+    document, _ = load(Line(1, 0, text, False))
+    names = {n.lower() for n in document or {}}
+    if names & set(NAMES["rank"]) and names & set(NAMES["item"]):
+        return "jsonl"
     words = (b'"user_query"', b'"action_name"', b'"ubi_', b'"query_response_hit_ids"')
     return "ubi" if any(word in start for word in words) else "jsonl"
 

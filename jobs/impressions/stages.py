@@ -45,7 +45,13 @@ def _read_spec(part: Part, files: list[InputFile], work: Ingestion, name: str) -
 
 
 def _file_spec(file: InputFile) -> dict:
-    return {"uri": file.uri, "key": file.key, "arrival_day": file.arrival_day, "numbers": file.numbers, "constants": file.constants}
+    return {
+        "uri": file.uri,
+        "key": file.key,
+        "arrival_day": file.arrival_day,
+        "numbers": file.numbers,
+        "constants": file.constants,
+    }
 
 
 def _by_size(files: tuple[InputFile, ...], limit: int) -> list[list[InputFile]]:

@@ -68,7 +68,9 @@ def test_spark_tasks_make_the_same_tables_as_plain_calls(tmp_path, spark, monkey
         monkeypatch.setattr(module, "run_tasks", lambda _, function, specs, label: [function(s) for s in specs])
     other.ingest(*settings.sources)
     assert {n: f.equals(other.tables()[n]) for n, f in bench.tables().items()} == dict.fromkeys(bench.tables(), True)
-    seen = read_delta(spark, bench.store.table_uri("daily_counts")).selectExpr("sum(impressions)", "sum(clicks)").first()
+    seen = (
+        read_delta(spark, bench.store.table_uri("daily_counts")).selectExpr("sum(impressions)", "sum(clicks)").first()
+    )
     assert tuple(seen) == (1350, 150), "what delta-rs committed, Delta's own reader sees"
     again = run(context(bench, spark, settings))
     assert (again["rows_in"], again["days"]) == (0, [])

@@ -273,7 +273,9 @@ def test_csv_rows_are_replayed_by_their_columns(bench):
 
 
 def _parquet_rows(count: int = 12) -> pl.DataFrame:
-    at = pl.datetime_range(pl.datetime(2026, 11, 20), pl.datetime(2026, 11, 20, count - 1), "1h", time_zone="UTC", eager=True)
+    at = pl.datetime_range(
+        pl.datetime(2026, 11, 20), pl.datetime(2026, 11, 20, count - 1), "1h", time_zone="UTC", eager=True
+    )
     return pl.DataFrame(
         {
             "search_id": [f"s{n}" for n in range(count)],

@@ -1,0 +1,85 @@
+"""Catalogues: new entries, changed ones as new versions, refused ones with their reason."""
+
+import json
+from datetime import date
+
+import pytest
+
+from jobs.core.errors import InputError
+from jobs.core.tables import Store
+from jobs.impressions.inputs import list_files
+from jobs.impressions.items import ALWAYS, import_items
+
+DAY = date(2026, 11, 20)
+
+
+def catalogue(tmp_path, *rows):
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows), encoding="utf-8")
+    return list_files(str(path))
+
+
+def item(n, title="Jazz", **more):
+    return {
+        "corpus": "tracks",
+        "item_id": n,
+        "title": title,
+        "type": "track",
+        "metadata": {"artist": "A", "year": 1959},
+        **more,
+    }
+
+
+def test_a_changed_entry_becomes_a_version_and_the_old_one_stays(tmp_path):
+    store = Store(str(tmp_path / "store"))
+    import_items(store, corpus="tracks", files=catalogue(tmp_path, item(1), item("2")), day=DAY)
+    told = import_items(
+        store, corpus="tracks", files=catalogue(tmp_path, item("1"), item(2, "Blues"), item(3)), day=DAY
+    )
+    assert (told["new"], told["changed"], told["unchanged"]) == (1, 1, 1)
+    rows = store.read("items").sort("item_id", "valid_from")
+    assert rows.select("item_id", "title", "valid_from").rows() == [
+        ("1", "Jazz", ALWAYS), ("2", "Jazz", ALWAYS), ("2", "Blues", DAY), ("3", "Jazz", ALWAYS)
+    ]  # fmt: skip
+    assert json.loads(rows["metadata"][0]) == {"artist": "A", "year": "1959"}
+
+
+def test_the_same_catalogue_again_changes_no_version(tmp_path):
+    store = Store(str(tmp_path / "store"))
+    files = catalogue(tmp_path, item(1), item(2))
+    import_items(store, corpus="tracks", files=files, day=DAY)
+    version = store.version("items")
+    assert import_items(store, corpus="tracks", files=files, day=DAY)["unchanged"] == 2
+    assert store.version("items") == version
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ('{"item_id": 1', "malformed"),
+        (item(None), "missing_item"),
+        (item(1.5), "bad_item"),
+        (item(1, " "), "missing_title"),
+        (item(1, corpus="podcasts"), "other_corpus"),
+        (item(1, metadata=[1]), "bad_metadata"),
+    ],
+)
+def test_a_bad_row_is_counted_with_its_reason(tmp_path, row, reason):
+    good = [item(n) for n in range(10, 40)]
+    told = import_items(Store(str(tmp_path / "s")), corpus="tracks", files=catalogue(tmp_path, row, *good), day=DAY)
+    assert told["rejected"] == {reason: 1}
+    assert told["rows_in"] == told["accepted"] + told["duplicates"] + sum(told["rejected"].values())
+
+
+def test_a_catalogue_of_bad_rows_is_refused_and_nothing_is_written(tmp_path):
+    store = Store(str(tmp_path / "s"))
+    with pytest.raises(InputError, match="2 of 3 items were refused"):
+        import_items(store, corpus="tracks", files=catalogue(tmp_path, "{", "[", item(1)), day=DAY)
+    assert store.version("items") is None
+
+
+def test_the_last_of_two_entries_of_one_item_wins_and_is_counted(tmp_path):
+    store = Store(str(tmp_path / "s"))
+    told = import_items(store, corpus="tracks", files=catalogue(tmp_path, item(1), item(1, "Blues")), day=DAY)
+    assert told["duplicates"] == 1
+    assert store.read("items")["title"].to_list() == ["Blues"]
