@@ -80,7 +80,8 @@ def cluster_views(documents: Sequence[Document], vectors: np.ndarray, clustering
     members = np.split(order, np.cumsum(clustering.sizes)[:-1])
     terms = cluster_terms([[documents[i].content for i in _some(rows, documents)] for rows in members])
     return tuple(
-        _view(number, rows, documents, vectors, clustering, terms[number]) for number, rows in enumerate(members)
+        _view(number, rows, documents, vectors=vectors, clustering=clustering, terms=terms[number])
+        for number, rows in enumerate(members)
     )
 
 
@@ -90,7 +91,7 @@ def fingerprint(hashes: Sequence[str]) -> str:
 
 
 def _view(
-    number: int, rows: np.ndarray, documents: Sequence[Document], vectors: np.ndarray, clustering: Clustering,
+    number: int, rows: np.ndarray, documents: Sequence[Document], *, vectors: np.ndarray, clustering: Clustering,
     terms: tuple[str, ...],
 ) -> Cluster:
     cosine = vectors[rows] @ clustering.centroids[number]

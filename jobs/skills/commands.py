@@ -81,7 +81,9 @@ def evaluate_files(
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, tuple[Evaluation, list[Bench]]] = {}
     for name in plan.retrievers:
-        benches = [_bench(plan, one, name, endpoint, rewriting, say) for one in subjects]
+        benches = [
+            _bench(plan, one, retriever=name, endpoint=endpoint, rewriting=rewriting, say=say) for one in subjects
+        ]
         found[name] = evaluate(benches, methods, seed=plan.seed, say=say), benches
     first = found[plan.retrievers[0]][0].summary
     summary = {**first, "discovery": _discovery(plan, subjects)}
@@ -103,7 +105,9 @@ def rewrite_file(
         method = "skills-no-prf"
     subject = Subject(name="", documents=tuple(read_documents(documents)) if documents else (), queries=asked,
                       qrels=Qrels({}))
-    bench = _rewriting_bench(subject, skills, endpoint, rewriting, retriever, say)
+    bench = _rewriting_bench(
+        subject, skills, endpoint=endpoint, rewriting=rewriting, retriever=retriever, say=say
+    )
     done = evaluate([bench], [method], say=say)
     rows = rewrite_rows(done, [bench], method)
     if not rows and asked:
@@ -137,7 +141,7 @@ def write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _bench(
-    plan: Plan, subject: Subject, retriever: str, endpoint: Endpoint, rewriting: RewriteOptions, say: Say
+    plan: Plan, subject: Subject, *, retriever: str, endpoint: Endpoint, rewriting: RewriteOptions, say: Say
 ) -> Bench:
     folder = plan.skills / subject.name if (plan.skills / subject.name / "index.json").exists() else plan.skills
     encoder = Embedder(retriever, cache=plan.skills / VECTORS, say=say)
@@ -154,7 +158,7 @@ def _bench(
 
 
 def _rewriting_bench(
-    subject: Subject, skills: Path, endpoint: Endpoint, rewriting: RewriteOptions, retriever: str, say: Say
+    subject: Subject, skills: Path, *, endpoint: Endpoint, rewriting: RewriteOptions, retriever: str, say: Say
 ) -> Bench:
     encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
     model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=skills, say=say)

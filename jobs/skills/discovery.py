@@ -26,7 +26,7 @@ from jobs.skills.documents import Document
 from jobs.skills.llm import OFFLINE, Model, Usage
 from jobs.skills.loop import Agents, Limits, State, call_bound, covered_clusters, discover
 from jobs.skills.offline import OfflineAgents
-from jobs.skills.skill import Cluster, Profile, Skill, Verdict
+from jobs.skills.skill import Cluster, Profile, Verdict
 from jobs.skills.tracking import Movement, Tracked, cluster_anew, follow, track, wanted_clusters
 from jobs.skills.transcript import Transcript, value_of, value_row
 
@@ -45,6 +45,29 @@ class Options:
     clusters: int = 0
     cluster_factor: float = 1.0
     seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one discovery is of and done with."""
+
+    documents: Sequence[Document]
+    corpus: str
+    folder: Path
+    encoder: Encoder
+    model: Model | None
+    options: Options
+    say: Callable[[str], None]
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """Hashes of what skills are made of: the documents, and how they are looked at."""
+        texts = hashlib.sha256()
+        for line in sorted(f"{one.id}\0{one.hash}" for one in self.documents):
+            texts.update(line.encode() + b"\n")
+        name = self.model.name if self.model else OFFLINE
+        how = json.dumps([self.encoder.name, self.encoder.revision, name, asdict(self.options)])
+        return {"documents": texts.hexdigest()[:16], "how": hashlib.sha256(how.encode()).hexdigest()[:16]}
 
 
 @dataclass(kw_only=True)
@@ -74,14 +97,15 @@ def discover_skills(
     """
     if not documents:
         raise InputError(f"corpus {corpus!r} has no document with text: check corpora.{corpus}.documents")
+    work = Work(
+        documents=documents, corpus=corpus, folder=folder, encoder=encoder, model=model, options=options, say=say
+    )
     begun = time.perf_counter()
-    name = model.name if model else OFFLINE
     with _locked(folder):
-        past = _past(folder)
-        made_of = _made_of(documents, encoder, name, options)
+        past, made_of = _past(folder), work.made_of
         if past.index and past.index["made_of"] == made_of:
             return _unchanged(folder, past, begun)
-        return _fresh(documents, corpus, folder, encoder, model, options, past, made_of, say, begun)
+        return _fresh(work, past, made_of, begun)
 
 
 def discovered_views(folder: Path) -> tuple[tuple[Cluster, ...], dict[int, Profile]]:
@@ -95,21 +119,21 @@ def discovered_views(folder: Path) -> tuple[tuple[Cluster, ...], dict[int, Profi
     return state.clusters, dict(state.profiles)
 
 
-def _fresh(
-    documents: Sequence[Document], corpus: str, folder: Path, encoder: Encoder, model: Model | None, options: Options,
-    past: Past, made_of: dict[str, str], say: Callable[[str], None], begun: float,
-) -> dict[str, Any]:
+def _fresh(work: Work, past: Past, made_of: dict[str, str], begun: float) -> dict[str, Any]:
+    documents, encoder, folder = work.documents, work.encoder, work.folder
     vectors = encoder.encode([one.content for one in documents], kind="document")
     embedded = time.perf_counter()
     same = past.index is not None and past.index["made_of"]["how"] == made_of["how"]
-    movement = _movement(documents, vectors, options, past.tracked if same else None)
+    tracked = past.tracked if same else None
+    movement = _movement(documents, vectors, work.options, tracked)
     views = cluster_views(documents, vectors, movement.clustering)
     clustered = time.perf_counter()
-    say(f"{corpus}: {len(documents):,} documents in {len(views)} clusters, {len(movement.moved)} to look at")
-    start = _start(views, movement, options, past, same=same)
-    agents = _agents(model, encoder, movement)
-    if model is not None:
-        say(f"{corpus}: at most {call_bound(clusters=len(views), limits=start.limits)} calls of {agents.name}")
+    work.say(f"{work.corpus}: {len(documents):,} documents, {len(views)} clusters, {len(movement.moved)} to look at")
+    start = _start(views, movement, work.options, past, same=same)
+    agents = _agents(work.model, encoder, movement)
+    if work.model is not None:
+        most = call_bound(clusters=len(views), limits=start.limits)
+        work.say(f"{work.corpus}: at most {most} calls of {agents.name}")
     transcript = Transcript(start, agents=agents.name)
     final = discover(start, agents, record=transcript.record)
     seconds = {
@@ -117,11 +141,12 @@ def _fresh(
         "agents": time.perf_counter() - clustered, "all": time.perf_counter() - begun,
     }
     transcript.write(folder / "transcripts")
-    track(documents, vectors, movement, old=past.tracked if same else None).save(folder / STATE / "clusters.npz")
+    track(documents, vectors, movement, old=tracked).save(folder / STATE / "clusters.npz")
     _save_views(folder, final)
     skills = with_versions(past.found.skills, final.skills)
-    summary = _summary(final, agents, movement, past, skills, options)
-    index = {"corpus": corpus, "model": agents.name, "embedding_model": encoder.name, "made_of": made_of,
+    summary = {**_summary(final, agents), "options": asdict(work.options), "movement": movement.summary,
+               "changes": changes(past.found.skills, skills)}  # fmt: skip
+    index = {"corpus": work.corpus, "model": agents.name, "embedding_model": encoder.name, "made_of": made_of,
              "embedding_revision": encoder.revision, "documents": len(documents), "retired": sorted(final.retired)}
     written = write_skills(folder, skills, index={**index, "summary": summary, "seconds": _rounded(seconds)})
     return _result(written, unchanged=False)
@@ -158,16 +183,14 @@ def _agents(model: Model | None, encoder: Encoder, movement: Movement) -> Agents
     return OfflineAgents(encoder=encoder, centroids=dict(enumerate(movement.clustering.centroids)))
 
 
-def _summary(
-    final: State, agents: Agents, movement: Movement, past: Past, skills: tuple[Skill, ...], options: Options
-) -> dict[str, Any]:
+def _summary(final: State, agents: Agents) -> dict[str, Any]:
     usage: Usage = getattr(agents, "usage", Usage())
     bound = call_bound(clusters=len(final.clusters), limits=final.limits)
     return {
-        "options": asdict(options), "clusters": len(final.clusters), "covered": len(covered_clusters(final)),
+        "clusters": len(final.clusters), "covered": len(covered_clusters(final)),
         "rounds": [asdict(one) for one in final.rounds], "stopped": final.stopped,
-        "drops": [asdict(one) for one in final.drops], "changes": changes(past.found.skills, skills),
-        "movement": movement.summary, "usage": asdict(usage), "calls": usage.calls + usage.cached, "call_bound": bound,
+        "drops": [asdict(one) for one in final.drops],
+        "usage": asdict(usage), "calls": usage.calls + usage.cached, "call_bound": bound,
     }
 
 
@@ -219,15 +242,6 @@ def _save_views(folder: Path, final: State) -> None:
     part = folder / STATE / ".views.part"
     part.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     part.replace(folder / STATE / "views.json")
-
-
-def _made_of(documents: Sequence[Document], encoder: Encoder, model: str, options: Options) -> dict[str, str]:
-    """Hashes of what skills are made of: the documents, and how they are looked at."""
-    texts = hashlib.sha256()
-    for line in sorted(f"{one.id}\0{one.hash}" for one in documents):
-        texts.update(line.encode() + b"\n")
-    how = json.dumps([encoder.name, encoder.revision, model, asdict(options)])
-    return {"documents": texts.hexdigest()[:16], "how": hashlib.sha256(how.encode()).hexdigest()[:16]}
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.context import Context
-from jobs.core.embedding import embedder_for
+from jobs.core.embedding import Encoder, embedder_for
 from jobs.core.errors import UsageError
 from jobs.core.storage import filesystem, is_object_store
 from jobs.skills.artefacts import read_skills
@@ -51,8 +51,10 @@ def run(ctx: Context, corpus: str) -> dict[str, Any]:
             say=ctx.progress.say,
         )
         skills = read_skills(folder).skills
-        evaluation, rewrites = _measured(ctx, corpus, documents, folder, encoder, model, skills)
-    return _write(ctx, corpus, skills, discovery, evaluation, rewrites)
+        evaluation, rewrites = _measured(
+            ctx, corpus, documents=documents, folder=folder, encoder=encoder, model=model, skills=skills
+        )
+    return _write(ctx, corpus, skills=skills, discovery=discovery, evaluation=evaluation, rewrites=rewrites)
 
 
 @contextmanager
@@ -119,7 +121,7 @@ def _options(ctx: Context) -> Options:
 
 
 def _measured(
-    ctx: Context, corpus: str, documents: list[Document], folder: Path, encoder: Any, model: Model | None,
+    ctx: Context, corpus: str, *, documents: list[Document], folder: Path, encoder: Encoder, model: Model | None,
     skills: tuple[Skill, ...],
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """The evaluation's summary and the rewrites; None and nothing where the corpus has no retrieval queries."""
@@ -156,7 +158,7 @@ def _key(documents: Sequence[Document], queries: Path, qrels: Path, skills: Sequ
 
 
 def _write(
-    ctx: Context, corpus: str, skills: tuple[Skill, ...], discovery: dict[str, Any],
+    ctx: Context, corpus: str, *, skills: tuple[Skill, ...], discovery: dict[str, Any],
     evaluation: dict[str, Any] | None, rewrites: list[dict[str, Any]],
 ) -> dict[str, Any]:
     where = {"run": ctx.run.key, "corpus": corpus}

@@ -38,19 +38,30 @@ def cluster_terms(groups: Sequence[Sequence[str]], *, top: int = TOP_TERMS) -> l
     lift = 0.0 if filled < 2 else FEW_LIFT if filled < 4 else LIFT
     if filled > 3 and texts >= 20:
         inside = [Counter({w: n for w, n in counts.items() if overall[w] <= COMMON * texts}) for counts in inside]
-    return [_best(counts, len(group), overall, texts, lift, top) for counts, group in zip(inside, held, strict=True)]
+    seen = _Seen(overall=overall, texts=texts, lift=lift)
+    return [_best(counts, len(group), seen, top=top) for counts, group in zip(inside, held, strict=True)]
 
 
-def _best(
-    counts: Counter[str], size: int, overall: Mapping[str, int], texts: int, lift: float, top: int
-) -> tuple[str, ...]:
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """Texts that hold each word over all groups, the number of texts, and the lift that a word must have."""
+
+    overall: Mapping[str, int]
+    texts: int
+    lift: float
+
+
+def _best(counts: Counter[str], size: int, seen: _Seen, *, top: int) -> tuple[str, ...]:
+    def usual(word: str) -> float:
+        return seen.overall[word] / seen.texts
+
     def weight(word: str) -> float:
-        share, usual = counts[word] / size, overall[word] / texts
-        return share * float(np.log((texts + 1) / overall[word]) * np.log1p(share / usual))
+        share = counts[word] / size
+        return share * float(np.log((seen.texts + 1) / seen.overall[word]) * np.log1p(share / usual(word)))
 
     # A word of a single text names that text, not the group; in small groups nothing else may be left.
     least = 2 if size >= 4 else 1
-    telling = [w for w, n in counts.items() if n >= least and n / size >= lift * overall[w] / texts]
+    telling = [w for w, n in counts.items() if n >= least and n / size >= seen.lift * usual(w)]
     return tuple(sorted(telling, key=lambda word: (-weight(word), word))[:top])
 
 

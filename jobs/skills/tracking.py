@@ -93,7 +93,7 @@ def follow(old: Tracked, documents: Sequence[Document], vectors: np.ndarray, *, 
         reason = f"the corpus calls for {count} clusters, there were {have}"
         return cluster_anew(vectors, count=count, seed=seed, reason=reason)
     labels, fresh = _labels(old, documents, vectors)
-    labels, new = _found_clusters(labels, fresh, vectors, old, seed)
+    labels, new = _found_clusters(labels, fresh, vectors, old=old, seed=seed)
     origin, dense = np.unique(labels, return_inverse=True)
     dense = dense.reshape(-1).astype(np.int32)
     origin = np.where(origin < have, origin, -1)
@@ -141,7 +141,7 @@ def _labels(old: Tracked, documents: Sequence[Document], vectors: np.ndarray) ->
 
 
 def _found_clusters(
-    labels: np.ndarray, fresh: np.ndarray, vectors: np.ndarray, old: Tracked, seed: int
+    labels: np.ndarray, fresh: np.ndarray, vectors: np.ndarray, *, old: Tracked, seed: int
 ) -> tuple[np.ndarray, int]:
     """Give far-off new documents clusters of their own, once they are as many as half a cluster of mean size."""
     cosine = np.einsum("nd,nd->n", vectors[fresh], old.centroids[labels[fresh]])
