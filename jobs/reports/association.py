@@ -69,17 +69,35 @@ class WeightedTruth:
 
 
 @dataclass(frozen=True)
-class Levels:
-    """Labels of few levels in truth order: `codes` (n,) of 0..levels-1 and their one-hot matrix (n, levels)."""
+class Between:
+    """One middle level against all lower ones: columns (in truth order) of its pages and of the lower levels' pages,
+    and for each of its pages how many lower pages stand before its tie group (`left`) and up to its end (`right`)."""
 
-    codes: np.ndarray
+    upper: np.ndarray
+    lower: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Labels of few levels in truth order: their one-hot matrix (n, levels) and the middle levels' places."""
+
     one_hot: np.ndarray
+    between: tuple[Between, ...]
 
     @classmethod
     def of(cls, labels: np.ndarray, truth: TruthOrder) -> "Levels":
         """Code labels (n,) given in page order."""
         values, codes = np.unique(labels[truth.order], return_inverse=True)
-        return cls(codes, np.equal.outer(codes, np.arange(len(values))).astype(np.float64))
+        one_hot = np.equal.outer(codes, np.arange(len(values))).astype(np.float64)
+        return cls(one_hot, tuple(_between(codes, truth, level) for level in range(1, len(values) - 1)))
+
+
+def _between(codes: np.ndarray, truth: TruthOrder, level: int) -> Between:
+    upper, lower = np.flatnonzero(codes == level), np.flatnonzero(codes < level)
+    ends = (np.searchsorted(truth.group[lower], truth.group[upper], side=side) for side in ("left", "right"))
+    return Between(upper, lower, *ends)
 
 
 def few_levels(labels: np.ndarray) -> bool:
@@ -96,27 +114,23 @@ def concordance(levels: Levels, batch: WeightedTruth, counts: np.ndarray, rank_s
     """Concordant minus discordant pairs (samples,).
 
     The sum of truth ranks of the top level already compares it with all others; each level between needs one running
-    sum over the pages at or below it.
+    sum over the pages below it.
     """
     top = rank_sums.shape[1] - 1
     found = rank_sums[:, top] - counts[:, top] * (batch.total + 1)
-    for level in range(1, top):
-        found = found + _level_against_lower(levels, batch, level)
+    for one in levels.between:
+        found = found + _against_lower(one, batch)
     return found
 
 
-def _level_against_lower(levels: Levels, batch: WeightedTruth, level: int) -> np.ndarray:
-    columns = np.flatnonzero(levels.codes <= level)
-    weights, upper = batch.weights[:, columns], levels.codes[columns] == level
-    lower_weights = np.where(upper, 0.0, weights)
-    if batch.truth.tied:
-        starts = np.flatnonzero(np.r_[True, np.diff(batch.truth.group[columns]) != 0])
-        lower_weights = np.add.reduceat(lower_weights, starts, axis=1)
-        upper_weights = np.add.reduceat(np.where(upper, weights, 0.0), starts, axis=1)
-    else:
-        upper_weights = np.where(upper, weights, 0.0)
-    upto = np.cumsum(lower_weights, axis=1)
-    return np.einsum("ij,ij->i", upper_weights, 2 * upto - lower_weights) - upper_weights.sum(axis=1) * upto[:, -1]
+def _against_lower(one: Between, batch: WeightedTruth) -> np.ndarray:
+    """Per sample: weight of pairs with the lower page below, minus those with it above."""
+    upto = np.zeros((len(batch.weights), len(one.lower) + 1))
+    np.cumsum(np.take(batch.weights, one.lower, axis=1), axis=1, out=upto[:, 1:])
+    below = np.take(upto, one.left, axis=1)
+    below += below if not batch.truth.tied else np.take(upto, one.right, axis=1)
+    upper = np.take(batch.weights, one.upper, axis=1)
+    return np.einsum("ij,ij->i", upper, below) - upper.sum(axis=1) * upto[:, -1]
 
 
 def from_counts(
