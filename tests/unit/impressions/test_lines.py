@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.core.errors import InputError
@@ -19,11 +19,13 @@ def read(content: bytes, *, limit: int = 1 << 20):
     return list(read_lines(unpacked(io.BytesIO(content)), name="file", limit=limit))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), max_size=30),
     st.integers(1, 9),
 )
 def test_every_line_is_found_at_its_number_and_offset(contents, block):
+    contents = [b"#", *contents]  # a text never begins like gzip
     text = b"\n".join(contents)
     before = module._BLOCK
     module._BLOCK = block
@@ -66,6 +68,7 @@ MOMENTS = st.datetimes(datetime(1991, 1, 1), datetime(2090, 1, 1))
 OFFSETS = st.integers(-14 * 4, 14 * 4).map(lambda quarters: timezone(timedelta(minutes=15 * quarters)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(MOMENTS, OFFSETS), min_size=1, max_size=20))
 def test_a_time_with_an_offset_is_the_moment_that_python_reads(pairs):
     moments = [m.replace(tzinfo=zone) for m, zone in pairs]
@@ -74,6 +77,7 @@ def test_a_time_with_an_offset_is_the_moment_that_python_reads(pairs):
     assert read_.to_list() == [m.astimezone(UTC) for m in moments]
 
 
+@settings(deadline=None)
 @given(MOMENTS.map(lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000, tzinfo=UTC)))
 def test_epoch_numbers_of_every_unit_are_one_moment(moment):
     millis = round(moment.timestamp() * 1000)
