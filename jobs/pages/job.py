@@ -115,13 +115,13 @@ def sample(
     rankers = {"a": plain_name(ranker_a, kind="ranker"), "b": plain_name(ranker_b, kind="ranker")}
     window = Window(cli.parse_day(first, option="--from"), cli.parse_day(end, option="--to"))
     with cli.context(config=config, day=day, run=run_key) as ctx:
-        found = sampled_pages(ctx, rankers=rankers, window=window, instances=instances)
+        found, rare = sampled_pages(ctx, rankers=rankers, window=window, instances=instances)
         kept, sensitive = without_sensitive(ctx.settings, found)
         pages, untitled = fill_titles(kept, catalogue(ctx, corpora=ctx.corpora))
     for system in rankers:
         write_pages([page for page in pages if page["system"] == system], Path(out) / f"pages-{system}.jsonl")
-    summary = {"pages": len(pages), "sensitive": sensitive, "items_without_title": untitled, **coverage(pages)}
-    cli.finish(summary, as_json=json_)
+    left_out = {"sensitive": sensitive, "rare_queries": rare, "items_without_title": untitled}
+    cli.finish({"pages": len(pages), **left_out, **coverage(pages)}, as_json=json_)
 
 
 @cli.command(

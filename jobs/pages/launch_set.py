@@ -24,8 +24,9 @@ def launch_pages(ctx: Context) -> tuple[pl.DataFrame, dict[str, Any]]:
     rankers = {s: parameters[f"ranker_{s}"] for s in ("a", "b") if parameters.get(f"ranker_{s}")}
     if rankers:
         window, instances = launch_window(ctx, parameters), ctx.settings.pages.instances
-        found += sampled_pages(ctx, rankers=rankers, window=window, instances=instances)
-        summary["sampled_within"] = str(window)
+        sampled, rare = sampled_pages(ctx, rankers=rankers, window=window, instances=instances)
+        found += sampled
+        summary |= {"sampled_within": str(window), "rare_queries": rare}
     kept, sensitive = without_sensitive(ctx.settings, found)
     pages, untitled = fill_titles(kept, catalogue(ctx, corpora=ctx.corpora))
     frame = pages_frame(pages, run=ctx.run.key, set_name="launch")

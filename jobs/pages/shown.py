@@ -12,31 +12,41 @@ from jobs.core.spark import run_tasks
 from jobs.core.storage import rust_uri, storage_options
 from jobs.core.tables import DataFile, scan_files
 from jobs.core.windows import Window
-from schemas.logs import IMPRESSIONS
+from jobs.evidence.users import distinct_users
+from schemas.logs import DAILY_USERS, IMPRESSIONS
 
 COLUMNS = ["corpus", "locale", "search_id", "item_id", "rank", "query", "query_key", "ranker"]
 FILES_A_TASK = 16
 
 
-def sampled_pages(ctx: Context, *, rankers: dict[str, str], window: Window, instances: int) -> list[dict[str, Any]]:
-    """Lines of pages.jsonl: up to `instances` page views per query and system, shown within `window`.
+def sampled_pages(
+    ctx: Context, *, rankers: dict[str, str], window: Window, instances: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Lines of pages.jsonl, up to `instances` page views per query and system; and how many rare queries were left out.
 
-    rankers: system ("a", "b") to ranker id. The views with the smallest hashes are taken, so that a second call draws
-    the same ones. Rows that arrived after the run's as_of are not seen.
+    Rare is a query that fewer than evidence.min_users people issued from the evidence window on: its text goes nowhere.
+    rankers: system ("a", "b") to ranker id; InputError names one that showed nothing within `window`. The views with
+    the smallest hashes are taken, so that a second call draws the same. Rows that arrived after as_of are not seen.
     """
     if window.end > ctx.run.as_of + timedelta(days=1):
         raise UsageError(f"window {window} reaches beyond {ctx.run.as_of}, the last day that {ctx.run.key} may see")
+    if len(set(rankers.values())) < len(rankers):
+        raise UsageError(f"both systems are ranker {rankers['a']!r}: name two that differ")
     specs = _specs(ctx, rankers, window, instances)
     results = run_tasks(ctx.spark, views_of_files, specs, label="pages: page views of two rankers")
-    frames = [_read(result["out"]) for result in results if result["rows"]]
+    views = smallest(pl.concat([_read(result["out"]) for result in results]), instances=instances)
     ctx.store.documents.delete(f"{ctx.folder}/pages/views")
-    if not frames:
+    there = {name for result in results for name in result["rankers"]}
+    lacking = sorted(set(rankers.values()) - set(views["ranker"]))
+    if lacking:
         raise InputError(
-            f"no page of {' or '.join(rankers.values())} was logged within {window}: declare another window"
+            f"ranker {lacking[0]!r} showed no page within {window} (there: {', '.join(sorted(there)) or 'none'}):"
+            " correct its id or declare another window"
         )
-    views = smallest(pl.concat(frames), instances=instances)
     systems = {ranker: system for system, ranker in rankers.items()}
-    return [_page(row, systems[row["ranker"]]) for row in views.iter_rows(named=True)]
+    common = views.join(_common(ctx, views["query_key"].unique()), on="query_key", how="semi", maintain_order="left")
+    rare = views["query_key"].n_unique() - common["query_key"].n_unique()
+    return [_page(row, systems[row["ranker"]]) for row in common.iter_rows(named=True)], rare
 
 
 def launch_window(ctx: Context, parameters: dict[str, Any]) -> Window:
@@ -54,10 +64,12 @@ def views_of_files(spec: dict[str, Any]) -> dict[str, Any]:
     """One task: page views of the wanted rankers in some files, `instances` per query and ranker, as a Parquet file."""
     rows = scan_files(IMPRESSIONS, spec["files"], columns=[*COLUMNS, "arrived_at", "excluded"])
     seen = pl.col("arrived_at").dt.date() <= spec["as_of"]
-    wanted = pl.col("ranker").is_in(spec["rankers"]) & pl.col("excluded").is_null() & seen
-    found = smallest(page_views(rows.filter(wanted).select(COLUMNS).collect()), instances=spec["instances"])
+    shown = rows.filter(pl.col("excluded").is_null() & seen)
+    there = shown.select(pl.col("ranker").unique()).collect()["ranker"].drop_nulls().to_list()
+    wanted = shown.filter(pl.col("ranker").is_in(spec["rankers"])).select(COLUMNS).collect()
+    found = smallest(page_views(wanted), instances=spec["instances"])
     found.write_parquet(rust_uri(spec["out"]), storage_options=storage_options(spec["out"]) or None, mkdir=True)
-    return {"out": spec["out"], "rows": found.height}
+    return {"out": spec["out"], "rankers": there}
 
 
 def page_views(rows: pl.DataFrame) -> pl.DataFrame:
@@ -100,7 +112,7 @@ def _histogram(counts: dict[str, int]) -> dict[str, int]:
     return {str(n): values.count(n) for n in dict.fromkeys(values)}
 
 
-def _specs(ctx: Context, rankers: dict[str, str], window: Window, instances: int) -> list[dict[str, Any]]:
+def _specs(ctx: Context, rankers: dict[str, str], window: Window, instances: int) -> tuple[list[dict[str, Any]], int]:
     days = [day.isoformat() for day in window.each_day()]
     where = {"event_day": days, "corpus": ctx.corpora}
     files = ctx.store.files("impressions", version=ctx.table_version("impressions"), where=where)
@@ -110,6 +122,17 @@ def _specs(ctx: Context, rankers: dict[str, str], window: Window, instances: int
     folder = ctx.store.documents.uri(f"{ctx.folder}/pages/views")
     common = {"rankers": sorted(rankers.values()), "instances": instances, "as_of": ctx.run.as_of}
     return [{**common, "files": chunk, "out": f"{folder}/{n}.parquet"} for n, chunk in enumerate(chunks)]
+
+
+def _common(ctx: Context, keys: pl.Series) -> pl.DataFrame:
+    """Those of the queries (query_key) that at least min_users people issued from the evidence window to as_of."""
+    days = [day.isoformat() for day in ctx.run.history.each_day()]
+    where = {"event_day": days, "corpus": ctx.corpora}
+    files = ctx.store.files("daily_users", version=ctx.table_version("daily_users"), where=where)
+    rows = scan_files(DAILY_USERS, files, columns=["query_key", "salt_id", "user_hash", "arrival_day"])
+    mine = pl.col("query_key").is_in(keys.implode()) & (pl.col("arrival_day") <= ctx.run.as_of)
+    counted = distinct_users(rows.filter(mine).select("query_key", "salt_id", "user_hash").collect())
+    return counted.filter(pl.col("users_least") >= ctx.settings.evidence.min_users).select("query_key")
 
 
 def _read(uri: str) -> pl.DataFrame:
