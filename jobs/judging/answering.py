@@ -83,14 +83,16 @@ class Answerer:
             sending=lambda: self._store.sending(key),
             unbilled=lambda: self._store.unbilled(key),
         )
-        got = read_outcome(answer.body, question)
+        got = outcome_of(answer.body, rows=len(question.rows), items=question.item_count, cut=question.cut)
         return replace(got, latency_ms=answer.latency_ms, possibly_billed_twice=answer.lost > 0)
 
 
-def read_outcome(body: Mapping[str, Any], question: Question) -> Outcome:
-    """The outcome that a completion's body holds for `question`; also used for the lines of a batch."""
-    item_judge = question.asker.settings.prompts.kind == "item"
-    verdict = read_reply(body, rows=len(question.rows), items=len(question.page.items) if item_judge else None)
+def outcome_of(body: Mapping[str, Any], *, rows: int, items: int | None, cut: int) -> Outcome:
+    """The outcome that a completion's body holds, for a question with so many evidence rows (`cut` were left out).
+
+    items: number of results for an item judge, None for a page judge.
+    """
+    verdict = read_reply(body, rows=rows, items=items)
     usage = body.get("usage") if isinstance(body.get("usage"), Mapping) else {}
     return Outcome(
         label=verdict.label,
@@ -99,7 +101,7 @@ def read_outcome(body: Mapping[str, Any], question: Question) -> Outcome:
         rationale=verdict.rationale,
         cited=verdict.cited,
         cited_invented=verdict.cited_invented,
-        evidence_cut=question.cut,
+        evidence_cut=cut,
         tokens_in=_count(usage.get("prompt_tokens")),
         tokens_out=_count(usage.get("completion_tokens")),
         served_by=str(body.get("system_fingerprint") or body.get("model") or "")[:200],

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
 from jobs.core.settings import Judging, Settings
 from jobs.judging.files import CardFile, RowSpool, read_pages, works
@@ -17,7 +18,8 @@ from jobs.judging.local import serving
 from jobs.judging.planning import plan_works, seconds_for
 from jobs.judging.runner import Sink, Tally, Work
 from jobs.judging.sampling import at_most
-from jobs.judging.session import Sitting, judge_works, llm_variants
+from jobs.judging.session import judge_works, submit_works
+from jobs.judging.sitting import Sitting, llm_variants
 
 CHUNK = 2_000  # pages that the baseline judges at once: full batches for the embedding model, flat memory
 
@@ -78,13 +80,20 @@ def run_files(job: FileJob, progress: Progress) -> dict[str, Any]:
         summary: dict[str, Any] = {"judge": job.judging.judge}
         if job.asked:
             with serving(job.judging, say=progress.say) as judging:
-                summary |= {"model": judging.model} | judge_works(
-                    job.sitting(judging, progress), job.works(cards), sink
-                )
+                sitting = job.sitting(judging, progress)
+                summary |= {"model": judging.model, **judge_works(sitting, lambda: job.works(cards), sink)}
         computed = tuple(variant for variant in job.variants if variant not in job.asked)
         if computed:
             summary["computed_rows"] = _compute(job, computed, job.works(cards), sink).rows
         return {"out": str(job.out), "written": spool.finish(), **summary}
+
+
+def submit_files(job: FileJob, progress: Progress) -> dict[str, Any]:
+    """Hand the pages of a file to the Batch API and return; `run_files` later collects the replies."""
+    if not job.judging.batch:
+        raise UsageError("--submit-only is for batches: add --batch, or set judging.batch")
+    with CardFile(job.cards, top_k=job.settings.evidence.top_k) as cards:
+        return submit_works(job.sitting(job.judging, progress), lambda: job.works(cards))
 
 
 def plan_files(job: FileJob, progress: Progress) -> dict[str, Any]:

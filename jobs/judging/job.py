@@ -13,9 +13,10 @@ from jobs.core.context import Context
 from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
 from jobs.core.settings import Judging, load_settings
-from jobs.judging.file_mode import FileJob, plan_files, run_files
-from jobs.judging.session import with_paths
-from jobs.judging.shards import commit, judge_run, plan, run_shard
+from jobs.judging.batch_run import batch_states
+from jobs.judging.file_mode import FileJob, plan_files, run_files, submit_files
+from jobs.judging.shards import commit, judge_run, labels_file, plan, run_shard, submit_shard
+from jobs.judging.sitting import with_paths
 from schemas.judgments import VARIANTS
 
 app = typer.Typer(help="Grade pages, plain and grounded.", no_args_is_help=True)
@@ -38,6 +39,7 @@ SamplesOption = Annotated[int, typer.Option("--samples", help="Samples of each m
 SlotsOption = Annotated[int, typer.Option("--slots", help="Calls at once; 0: the setting.")]
 RetryOption = Annotated[str, typer.Option("--retry", help="unscored: ask again where a reason is stored.")]
 BatchOption = Annotated[bool, typer.Option("--batch", help="Use the endpoint's Batch API.")]
+SubmitOption = Annotated[bool, typer.Option("--submit-only", help="Hand a batch over and do not wait for it.")]
 ShardOption = Annotated[int, typer.Option("--shard", help="One shard of the plan; -1: all, then commit.")]
 BackfillOption = Annotated[bool, typer.Option("--backfill", help="A past night: judged only if the settings say so.")]
 
@@ -66,6 +68,8 @@ def run_command(
     samples: SamplesOption = 0,
     slots: SlotsOption = 0,
     retry: RetryOption = "",
+    batch: BatchOption = False,
+    submit_only: SubmitOption = False,
     shard: ShardOption = -1,
     config: cli.ConfigOption = "",
     day: cli.DayOption = "",
@@ -77,16 +81,17 @@ def run_command(
     over = overrides(
         variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
         prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples,
-        slots=slots,
+        slots=slots, batch=batch,
     )  # fmt: skip
     if pages:
         job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
-        cli.finish(run_files(job, Progress()), as_json=json_)
+        cli.finish((submit_files if submit_only else run_files)(job, Progress()), as_json=json_)
         return
     with cli.context(config=config, day=day, launch=launch, run=run) as ctx:
         if shard >= 0:
             _refuse_overrides(over)
-            cli.finish(run_shard(ctx, shard, retry_unscored=_retries(retry)), as_json=json_)
+            shard_job = submit_shard if submit_only else run_shard
+            cli.finish(shard_job(ctx, shard, retry_unscored=_retries(retry)), as_json=json_)
         else:
             cli.finish(judge_run(_with(ctx, over), retry_unscored=_retries(retry)), as_json=json_)
 
@@ -109,6 +114,7 @@ def plan_command(
     max_pages: MaxPagesOption = -1,
     samples: SamplesOption = 0,
     retry: RetryOption = "",
+    batch: BatchOption = False,
     backfill: BackfillOption = False,
     config: cli.ConfigOption = "",
     day: cli.DayOption = "",
@@ -120,6 +126,7 @@ def plan_command(
     over = overrides(
         variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
         prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples, slots=0,
+        batch=batch,
     )  # fmt: skip
     if pages:
         job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
@@ -140,6 +147,21 @@ def commit_command(
     """Put the rows of all shards into the judgments table, in one go."""
     with cli.context(config=config, day=day, launch=launch, run=run) as ctx:
         cli.finish(commit(ctx), as_json=json_)
+
+
+@cli.command(app, "batch-status", example="hindcast judging batch-status --config hindcast.toml --json")
+def batch_status_command(
+    labels: LabelsOption = "",
+    base_url: UrlOption = "",
+    config: cli.ConfigOption = "",
+    json_: cli.JsonOption = False,
+) -> None:
+    """Which batches are under way, for whoever waits for them; also finds batches again after a crash."""
+    settings = load_settings(config or None, judging={"base_url": base_url} if base_url else {})
+    if not (labels or config):
+        raise UsageError("whose batches? name the settings with --config, or a label store with --labels")
+    file = Path(labels) if labels else labels_file(settings)
+    cli.finish(batch_states(settings.judging, file, say=Progress().say), as_json=json_)
 
 
 TASKS = {"plan": plan, "run": run_shard, "commit": commit}
@@ -175,6 +197,7 @@ def overrides(
     max_pages: int,
     samples: int,
     slots: int,
+    batch: bool,
 ) -> dict[str, Any]:
     """The [judging] settings that options replace; --base-url and --model imply the openai judge."""
     implied = judge or ("local" if model_path else "openai" if base_url or model else "")
@@ -189,6 +212,7 @@ def overrides(
         "item_fields": _names(item_fields),
         "samples": samples,
         "slots": slots,
+        "batch": batch,
     }
     chosen = {name: value for name, value in found.items() if value}
     chosen |= {"budget_usd": budget_usd} if budget_usd >= 0 else {}

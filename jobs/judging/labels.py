@@ -75,6 +75,11 @@ class LabelStore:
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open database, for the ledger of batches that lives in the same file."""
+        return self._base
+
     def find(self, keys: Iterable[bytes]) -> tuple[dict[bytes, Outcome], set[bytes]]:
         """Stored outcomes by key, and the keys that were sent without an answer ever being stored."""
         found: dict[bytes, Outcome] = {}

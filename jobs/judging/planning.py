@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.judging.labels import LabelStore
+from jobs.judging.questions import Asker, Question, row_questions
 from jobs.judging.runner import CHUNK, Work
-from jobs.judging.session import Sitting, pace_note
-from jobs.judging.views import needs_plain, shown_rows
+from jobs.judging.sitting import Sitting
 
 TYPICAL_OUTPUT = 70  # tokens of a grade, two short sentences and some row numbers
 FIRST_GUESS_S = 1.5  # seconds of a call, until a run has measured it
@@ -46,49 +46,51 @@ class Plan:
         }
 
 
-def plan_works(sitting: Sitting, works: Iterable[Work], store: LabelStore) -> Plan:
-    """Render every question of `works` and count what is missing from the store; nothing is sent."""
-    plan, askers, prices = Plan(), sitting.planned_askers(store), sitting.prices()
-    if None in prices.values():
-        plan.cost_usd = None
-    waiting: dict[bytes, tuple[int, str]] = {}
+def missing_questions(
+    plan: Plan, sitting: Sitting, askers: Sequence[Asker], works: Iterable[Work], store: LabelStore
+) -> Iterator[Question]:
+    """The questions of `works` that the store has no answer to, each once; pages, rows and cached calls are counted."""
+    waiting: dict[bytes, Question] = {}
     seen: set[bytes] = set()
-
-    def look_up() -> None:
-        known, _ = store.find(waiting)
-        for key, (tokens, model) in waiting.items():
-            stored = known.get(key)
-            if stored is not None and not (sitting.retry_unscored and stored.reason):
-                plan.cached_calls += 1
-                continue
-            plan.calls += 1
-            plan.tokens_in += tokens
-            if plan.cost_usd is not None:
-                plan.cost_usd += prices[model].usd(tokens_in=tokens, tokens_out=TYPICAL_OUTPUT)
-        waiting.clear()
-
     for _, page, rows in works:
         plan.pages += 1
         for variant in sitting.variants:
+            row = row_questions(page, rows, variant=variant, askers=askers)
             plan.rows += 1
-            shown = shown_rows(page, rows, variant=variant)
-            reused = needs_plain(variant, shown)
-            plan.reused += reused
-            for asker in askers:
-                question = asker.question(page, shown, variant="plain" if reused else variant)
-                if question.key not in seen:
-                    seen.add(question.key)
-                    waiting[question.key] = asker.tokens(question), asker.settings.model
+            plan.reused += row.reused
+            waiting.update((q.key, q) for q in row.questions if q.key not in seen)
+            seen.update(q.key for q in row.questions)
         if len(waiting) >= CHUNK * len(sitting.variants):
-            look_up()
-    look_up()
+            yield from _unknown(plan, sitting, waiting, store)
+            waiting = {}
+    yield from _unknown(plan, sitting, waiting, store)
+
+
+def _unknown(plan: Plan, sitting: Sitting, waiting: dict[bytes, Question], store: LabelStore) -> list[Question]:
+    known, _ = store.find(waiting)
+    served = {key for key, outcome in known.items() if not (sitting.retry_unscored and outcome.reason)}
+    plan.cached_calls += len(served)
+    return [question for key, question in waiting.items() if key not in served]
+
+
+def plan_works(sitting: Sitting, works: Iterable[Work], store: LabelStore) -> Plan:
+    """Render every question of `works` and count what is missing from the store; nothing is sent."""
+    plan, prices = Plan(), sitting.prices()
+    for question in missing_questions(plan, sitting, sitting.planned_askers(store), works, store):
+        tokens, price = question.asker.tokens(question), prices[question.asker.settings.model]
+        plan.calls += 1
+        plan.tokens_in += tokens
+        if plan.cost_usd is not None and price is not None:
+            plan.cost_usd += price.usd(tokens_in=tokens, tokens_out=TYPICAL_OUTPUT)
+    if None in prices.values():
+        plan.cost_usd = None
     return plan
 
 
 def seconds_for(plan: Plan, sitting: Sitting, store: LabelStore) -> float:
     """Time for the plan's calls: at the pace that this endpoint last kept, or a first guess within declared limits."""
     judging = sitting.judging
-    kept = store.note(pace_note(sitting))
+    kept = store.note(sitting.pace_note())
     pace = float(kept) if kept else judging.slots / FIRST_GUESS_S
     if judging.requests_per_minute:
         pace = min(pace, judging.requests_per_minute / 60)

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from jobs.judging.dialect import Dialect
-from jobs.judging.inputs import Page
+from jobs.judging.inputs import CardRow, Page
 from jobs.judging.prompts import PromptSet, least_similar_left_out, render
-from jobs.judging.views import ShownRow
+from jobs.judging.views import ShownRow, needs_plain, shown_rows
 from schemas.replies import ITEM_REPLY, PAGE_REPLY
 
 CHARACTERS_PER_TOKEN = 3.5  # of English prose it is about 4; JSON and other scripts need more tokens
@@ -30,6 +30,11 @@ class Question:
     prompt: str
     rows: tuple[ShownRow, ...]
     cut: int = 0
+
+    @property
+    def item_count(self) -> int | None:
+        """Results that an item judge must grade; None for a page judge."""
+        return len(self.page.items) if self.asker.settings.prompts.kind == "item" else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +110,24 @@ class Asker:
     def _with_budget(self, max_tokens: int) -> dict[str, Any]:
         s = self.settings
         return s.dialect.parameters(schema=self.schema, max_tokens=max_tokens, temperature=s.temperature, seed=s.seed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowQuestions:
+    """What decides one row: a question per asker. `reused`: no evidence, so the question is plain's."""
+
+    variant: str
+    shown: int
+    reused: bool
+    questions: list[Question]
+
+
+def row_questions(page: Page, rows: Sequence[CardRow], *, variant: str, askers: Sequence[Asker]) -> RowQuestions:
+    """The questions of `page` under `variant` with the card `rows`."""
+    shown = shown_rows(page, rows, variant=variant)
+    reused = needs_plain(variant, shown)
+    asked = [asker.question(page, shown, variant="plain" if reused else variant) for asker in askers]
+    return RowQuestions(variant=variant, shown=len(shown), reused=reused, questions=asked)
 
 
 def estimate_tokens(text: str) -> int:

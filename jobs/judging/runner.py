@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from jobs.core.errors import HindcastError
 from jobs.judging.answering import Answerer
+from jobs.judging.cost import FREE, Price
 from jobs.judging.ensemble import combined
 from jobs.judging.inputs import CardRow, Page, qri_count
 from jobs.judging.labels import LabelStore, Outcome
-from jobs.judging.questions import Asker, Question
+from jobs.judging.questions import Asker, Question, row_questions
 from jobs.judging.rows import judgment
-from jobs.judging.views import needs_plain, shown_rows
 
 CHUNK = 32  # pages rendered and looked up at once: some milliseconds, so that answers are not kept waiting
 
@@ -29,7 +29,7 @@ Sink = Callable[[int, dict[str, Any]], None]
 
 @dataclass(kw_only=True)
 class Tally:
-    """What a run did: rows by kind, questions put to the endpoint, and the tokens that those took."""
+    """What a run did: rows by kind, questions put to the endpoint, and the bill of all rows that this run pays."""
 
     rows: int = 0
     labels: int = 0
@@ -39,6 +39,7 @@ class Tally:
     possibly_billed_twice: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    cost_usd: float = 0.0
     unscored: Counter[str] = field(default_factory=Counter)
 
     def add(self, row: dict[str, Any]) -> None:
@@ -54,7 +55,7 @@ class Tally:
 
 @dataclass(kw_only=True, slots=True)
 class _Row:
-    """A row to come: its variant, and the questions (one per asker) that decide it."""
+    """A row to come: its variant, and the keys of the questions (one per asker) that decide it."""
 
     variant: str
     keys: list[bytes]
@@ -84,9 +85,11 @@ class Judge:
         askers: Sequence[Asker],
         store: LabelStore,
         variants: Sequence[str],
+        prices: Mapping[str, Price | None],
         retry_unscored: bool = False,
     ):
         self.tally = Tally()
+        self._prices = prices
         self._answerer, self._askers, self._store = answerer, tuple(askers), store
         self._variants, self._retry_unscored = tuple(variants), retry_unscored
         self._ready: deque[Question] = deque()
@@ -154,18 +157,14 @@ class Judge:
         return _Page(place=place, page=page, qri_count=qri_count(rows), rows=found, open=keys)
 
     def _row(self, page: Page, rows: Sequence[CardRow], variant: str, questions: dict[bytes, Question]) -> _Row:
-        shown = shown_rows(page, rows, variant=variant)
-        reused = needs_plain(variant, shown)
-        asked = [asker.question(page, shown, variant="plain" if reused else variant) for asker in self._askers]
-        for question in asked:  # the first row that asks is the one that pays
+        row = row_questions(page, rows, variant=variant, askers=self._askers)
+        for question in row.questions:  # the first row that asks is the one that pays
             questions.setdefault(question.key, question)
-        return _Row(variant=variant, keys=[question.key for question in asked], shown=len(shown), reused=reused)
+        return _Row(variant=variant, keys=[q.key for q in row.questions], shown=row.shown, reused=row.reused)
 
     def _settle(self, key: bytes, outcome: Outcome, sink: Sink) -> None:
         self._store.keep(key, outcome)
         self._unsure.discard(key)
-        self.tally.tokens_in += outcome.tokens_in
-        self.tally.tokens_out += outcome.tokens_out
         for page in self._waiting.pop(key):
             page.outcomes[key] = outcome
             page.open.discard(key)
@@ -182,7 +181,11 @@ class Judge:
     def _judgment(self, page: _Page, row: _Row, member: int) -> dict[str, Any]:
         key, settings = row.keys[member], self._askers[member].settings
         outcome = page.outcomes[key]
-        payer = self._store.payer(page_id=page.page.page_id, variant=row.variant)
+        asked_as = "plain" if row.reused else row.variant
+        mine = outcome.paid_by in ("", self._store.payer(page_id=page.page.page_id, variant=asked_as))
+        free = row.reused and "plain" in self._variants  # plain's own row has the bill
+        if mine and not free:
+            self._bill(settings.model, outcome)
         return judgment(
             page.page,
             variant=row.variant,
@@ -198,10 +201,16 @@ class Judge:
             evidence_rows=max(0, row.shown - outcome.evidence_cut),
             evidence_cut=outcome.evidence_cut,
             prompt_sha256=key.hex(),
-            tokens_in=0 if row.reused else outcome.tokens_in,
-            tokens_out=0 if row.reused else outcome.tokens_out,
-            latency_ms=None if row.reused else outcome.latency_ms,
-            cached=not row.reused and outcome.paid_by not in ("", payer),
+            tokens_in=0 if free else outcome.tokens_in,
+            tokens_out=0 if free else outcome.tokens_out,
+            latency_ms=None if free else outcome.latency_ms,
+            cached=not mine and not free,
             reused_from_plain=row.reused,
-            possibly_billed_twice=outcome.possibly_billed_twice and not row.reused,
+            possibly_billed_twice=outcome.possibly_billed_twice and not free,
         )
+
+    def _bill(self, model: str, outcome: Outcome) -> None:
+        price = self._prices.get(model) or FREE
+        self.tally.tokens_in += outcome.tokens_in
+        self.tally.tokens_out += outcome.tokens_out
+        self.tally.cost_usd += price.usd(tokens_in=outcome.tokens_in, tokens_out=outcome.tokens_out)

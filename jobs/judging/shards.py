@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.core.context import Context
 from jobs.core.embedding import embedder_for
-from jobs.core.errors import NotThereError
+from jobs.core.errors import NotThereError, UsageError
 from jobs.core.settings import Judging, Settings
 from jobs.core.storage import is_object_store
 from jobs.judging import baseline
@@ -18,8 +18,9 @@ from jobs.judging.inputs import Page
 from jobs.judging.labels import LabelStore
 from jobs.judging.local import serving
 from jobs.judging.planning import plan_works, seconds_for
-from jobs.judging.runner import Tally
-from jobs.judging.session import Sitting, judge_works, with_paths
+from jobs.judging.runner import Tally, Work
+from jobs.judging.session import judge_works, submit_works
+from jobs.judging.sitting import Sitting, with_paths
 from jobs.judging.store_pages import (
     Cards,
     chosen_pages,
@@ -67,30 +68,26 @@ def run_shard(ctx: Context, index: int, *, retry_unscored: bool = False) -> dict
 
     Pages without evidence are not asked about under a grounded variant: the commit gives them plain's label.
     """
-    body = _plan(ctx)
-    if not 0 <= index < len(body["shards"]):
-        raise NotThereError(
-            f"shard {index} is not in the plan of {ctx.run.key}, which has {len(body['shards'])} shards"
-        )
-    shard, judging = Shard(**body["shards"][index]), Judging.model_validate(body["judging"])
-    pages = [page for page in run_pages(ctx, corpus=shard.corpus, only=body["only"]) if shard.holds(page.page_id)]
-    cards = run_cards(ctx, pages)
-    reused = {p.page_id for p in pages if needs_plain(shard.variant, _shown(p, cards, shard.variant))}
-    task = _Task(
-        ctx=ctx,
-        judging=judging,
-        shard=shard,
-        pages=[page for page in pages if page.page_id not in reused],
-        cards=cards,
-        budget_usd=judging.budget_usd * shard.pages / max(1, sum(s["pages"] for s in body["shards"])),
-        retry_unscored=retry_unscored,
-    )
-    rows, summary = task.baseline() if judging.judge == BASELINE else task.llm()
-    found = {"shard": index, "corpus": shard.corpus, "variant": shard.variant, "reused": len(reused), **summary}
+    task, reused = _task(ctx, index, retry_unscored=retry_unscored)
+    rows, summary = task.baseline() if task.judging.judge == BASELINE else task.llm()
+    found = {
+        "shard": index,
+        "corpus": task.shard.corpus,
+        "variant": task.shard.variant,
+        "reused": len(reused),
+    } | summary
     staged = stage_rows(ctx, [table_row(ctx, row) for row in rows])
-    document = {"summary": found, "staged": staged, "reuse_plain": sorted(reused)}
+    document = {"summary": found, "staged": staged, "reuse_plain": reused}
     ctx.store.write_json(f"{ctx.folder}/judging/shard-{index:04d}.json", document)
     return found
+
+
+def submit_shard(ctx: Context, index: int, *, retry_unscored: bool = False) -> dict[str, Any]:
+    """Hand one shard's questions to the Batch API and return; `run_shard` later collects the replies."""
+    task, _ = _task(ctx, index, retry_unscored=retry_unscored)
+    if not task.judging.batch:
+        raise UsageError("--submit-only is for batches: set judging.batch, or give --batch to `hindcast judging plan`")
+    return {"shard": index, **submit_works(task.sitting(task.judging), task.works)}
 
 
 def commit(ctx: Context) -> dict[str, Any]:
@@ -139,6 +136,9 @@ class _Task:
     budget_usd: float
     retry_unscored: bool
 
+    def works(self) -> list[Work]:
+        return [(n, page, self.cards.get(page.page_id, ())) for n, page in enumerate(self.pages)]
+
     def baseline(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         embedder = embedder_for(self.ctx.settings, say=self.ctx.progress.say)
         fields = self.judging.item_fields
@@ -155,10 +155,12 @@ class _Task:
             rows.append((place, row))
             self.ctx.progress.tick(f"{self.shard.corpus} {self.shard.variant}", len(rows), len(self.pages))
 
-        works = ((n, page, self.cards.get(page.page_id, ())) for n, page in enumerate(self.pages))
         with serving(self.judging, say=self.ctx.progress.say) as judging:
             sitting = self.sitting(judging)
-            summary = {"model": judging.model, **judge_works(sitting, works, sink)}
+            summary = {
+                "model": judging.model,
+                **judge_works(sitting, self.works, sink),
+            }
         return [row for _, row in sorted(rows, key=lambda pair: pair[0])], summary
 
     def sitting(self, judging: Judging) -> Sitting:
@@ -171,6 +173,29 @@ class _Task:
             retry_unscored=self.retry_unscored,
             say=self.ctx.progress.say,
         )
+
+
+def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[_Task, list[str]]:
+    """A shard's task, and the ids of its pages that take plain's label."""
+    body = _plan(ctx)
+    if not 0 <= index < len(body["shards"]):
+        raise NotThereError(
+            f"shard {index} is not in the plan of {ctx.run.key}, which has {len(body['shards'])} shards"
+        )
+    shard, judging = Shard(**body["shards"][index]), Judging.model_validate(body["judging"])
+    pages = [page for page in run_pages(ctx, corpus=shard.corpus, only=body["only"]) if shard.holds(page.page_id)]
+    cards = run_cards(ctx, pages)
+    reused = {p.page_id for p in pages if needs_plain(shard.variant, _shown(p, cards, shard.variant))}
+    task = _Task(
+        ctx=ctx,
+        judging=judging,
+        shard=shard,
+        pages=[page for page in pages if page.page_id not in reused],
+        cards=cards,
+        budget_usd=judging.budget_usd * shard.pages / max(1, sum(s["pages"] for s in body["shards"])),
+        retry_unscored=retry_unscored,
+    )
+    return task, sorted(reused)
 
 
 def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
