@@ -119,7 +119,8 @@ def contradicting(frame: pl.DataFrame, *, by: str, what: str) -> pl.DataFrame:
 
 
 def _flat(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows that say all: merged by (search, item, rank); a later copy adds its click. The numbers of copies come second."""
+    """Rows that say all: merged by (search, item, rank); a later copy adds its click. The numbers of copies come
+    second."""
     if not frame.height:
         return _no_rows(), frame.select("n")
     frame = frame.rename({"at": "shown_at"})

@@ -17,7 +17,8 @@ MAX_RANK = 1000
 """Deepest place that is kept (schemas.logs): below it nothing is ever examined often enough to be estimated."""
 
 SKEW = timedelta(minutes=5)
-"""Clocks of browsers and log stores differ by this much; beyond it a row that arrives before it was shown is refused."""
+"""Clocks of browsers and log stores differ by this much; beyond it a row that arrives before it was shown is
+refused."""
 
 _TAG = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 _TRUE, _FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
@@ -106,7 +107,8 @@ def _valued(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def truth(name: str, dtype: pl.DataType, *, counts: bool) -> pl.Expr:
-    """A boolean column from booleans, 0 and 1 (or counts, above 0 is true), true/false, yes/no; null where it is none."""
+    """A boolean column from booleans, 0 and 1 (or counts, above 0 is true), true/false, yes/no; null where it is
+    none."""
     column = pl.col(name)
     if dtype == pl.Boolean:
         return column

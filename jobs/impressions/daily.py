@@ -15,7 +15,8 @@ from jobs.impressions.work import Ingestion, Part
 from schemas.logs import ITEM_KEYS, QUERIES
 
 DAY_ROWS = 4_000_000
-"""A day with more impressions is restated in parts by ranges of query keys, so that no task holds more than about this."""
+"""A day with more impressions is restated in parts by ranges of query keys, so that no task holds more than about
+this."""
 
 TASK_ROWS = 1_000_000
 """Small days share a task up to this many rows."""

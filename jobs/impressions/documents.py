@@ -1,4 +1,5 @@
-"""The two frames between a raw file and the canonical impressions: rows as read, and documents that passed the checks."""
+"""The two frames between a raw file and the canonical impressions: rows as read, and documents that passed the
+checks."""
 
 from enum import IntEnum
 
@@ -15,8 +16,23 @@ class Kind(IntEnum):
     VALUE = 4
 
 
-TEXTS = ("event_id", "search_id", "item_id", "time", "arrived", "query", "locale", "segment", "ranker", "randomised", "user",
-         "session", "clicked", "click_arrived", "application")  # fmt: skip
+TEXTS = (
+    "event_id",
+    "search_id",
+    "item_id",
+    "time",
+    "arrived",
+    "query",
+    "locale",
+    "segment",
+    "ranker",
+    "randomised",
+    "user",
+    "session",
+    "clicked",
+    "click_arrived",
+    "application",
+)
 
 READ = {
     "line": pl.Int64,
@@ -61,7 +77,8 @@ DOCUMENT = {
     "interaction": pl.Int64,
     "hits": pl.List(pl.String),
 }
-"""A checked document: times in UTC, 1-based ranks, masked and normalised queries, hashed ids, interaction in millionths.
+"""A checked document: times in UTC, 1-based ranks, masked and normalised queries, hashed ids, interaction in
+millionths.
 `file` is the key of the file's URI (keys.key_of), the same in every ingestion."""
 
 REFUSED = {"file": pl.Int64, "line": pl.Int64, "byte_offset": pl.Int64, "reason": pl.String, "detail": pl.String,

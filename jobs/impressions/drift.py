@@ -19,7 +19,8 @@ _MIN_RANK_CLICKS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A check on one column of the night's figures: allowed range, what a breach does, and why the range is as it is."""
+    """A check on one column of the night's figures: allowed range, what a breach does, and why the range is as it
+    is."""
 
     column: str
     level: Literal["fail", "warn"]
@@ -29,18 +30,43 @@ class Bound:
 
 
 BOUNDS = (
-    Bound(column="impressions", level="warn", low=1, reason="a day without rows deletes nothing, but somebody should look"),
-    Bound(column="clicks_missing", level="fail", high=0,
-          reason="thousands of impressions and not one click: the action name of clicks is wrong, or clicks are not logged"),
+    Bound(
+        column="impressions", level="warn", low=1, reason="a day without rows deletes nothing, but somebody should look"
+    ),
+    Bound(
+        column="clicks_missing",
+        level="fail",
+        high=0,
+        reason="thousands of impressions and not one click: the action name of clicks is wrong, or none are logged",
+    ),
     Bound(column="volume_ratio", level="warn", low=0.5, high=2.0, reason="weekdays differ by up to a third"),
     Bound(column="volume_ratio", level="fail", low=0.05, reason="a twentieth of a usual day is a broken export"),
-    Bound(column="click_rate_ratio", level="warn", low=0.7, high=1.4, reason="rates of large logs move by a few percent a week"),
-    Bound(column="click_rate_ratio", level="fail", low=0.1, high=5.0, reason="no change of a ranker does that, a broken log does"),
+    Bound(
+        column="click_rate_ratio",
+        level="warn",
+        low=0.7,
+        high=1.4,
+        reason="rates of large logs move by a few percent a week",
+    ),
+    Bound(
+        column="click_rate_ratio",
+        level="fail",
+        low=0.1,
+        high=5.0,
+        reason="no change of a ranker does that, a broken log does",
+    ),
     Bound(column="rank_shift", level="warn", high=0.5, reason="log ratio of the click rate at one of the first ranks"),
     Bound(column="locale_shift", level="warn", high=0.2, reason="share of impressions that moved between locales"),
-    Bound(column="unknown_action_shift", level="warn", high=0.1, reason="a new or renamed action makes rows irrelevant"),
-    Bound(column="excluded_share", level="warn", high=0.3, reason="a third of the traffic from bots needs a look at the limits"),
-)  # fmt: skip
+    Bound(
+        column="unknown_action_shift", level="warn", high=0.1, reason="a new or renamed action makes rows irrelevant"
+    ),
+    Bound(
+        column="excluded_share",
+        level="warn",
+        high=0.3,
+        reason="a third of the traffic from bots needs a look at the limits",
+    ),
+)
 
 
 def night_figures(
@@ -49,7 +75,8 @@ def night_figures(
 ) -> pl.DataFrame:  # fmt: skip
     """One row per corpus: columns named in BOUNDS, as floats, null where there is nothing to compare with.
 
-    `counts` are daily_counts rows (corpus, event_day, locale, rank, impressions, clicks) of the day and the weeks before,
+    `counts` are daily_counts rows (corpus, event_day, locale, rank, impressions, clicks) of the day and the weeks
+    before,
     `ignored` the share of documents with undeclared actions by corpus, `ignored_before` the usual share.
     """
     rows = [_corpus_row(counts.filter(pl.col("corpus") == c), c, day) for c in corpora]

@@ -1,4 +1,5 @@
-"""`hindcast impressions forget`: a user, or everything before a day, out of every table, old version and staged document.
+"""`hindcast impressions forget`: a user, or everything before a day, out of every table, old version and staged
+document.
 
 What cannot be reached is named: reports, cards and judgments hold only queries of many users and stay as they were
 frozen; refused rows that were no documents cannot be searched and go by their expiry.

@@ -1,4 +1,5 @@
-"""One ingestion: list, read, join, restate, commit. Everything is staged first: what fails leaves the tables as they were."""
+"""One ingestion: list, read, join, restate, commit. Everything is staged first: what fails leaves the tables as they
+were."""
 
 from collections import Counter
 from datetime import date, timedelta
@@ -17,7 +18,8 @@ BUCKET_BYTES = {"ubi": 48 << 20, "csv": 24 << 20, "jsonl": 24 << 20, "parquet": 
 """Bytes of input behind one bucket of searches: about a million documents, some 500 MB while they are joined."""
 
 KEEP_DAYS = 14
-"""Documents are kept this long after they arrived, so that files read again, and late ones, meet what belongs to them."""
+"""Documents are kept this long after they arrived, so that files read again, and late ones, meet what belongs to
+them."""
 
 
 LOCK_SECONDS = 6 * 3600.0
@@ -27,7 +29,8 @@ LOCK_SECONDS = 6 * 3600.0
 def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
     """Read the requested files into the tables; returns the ingest result of formats.md, with figures by source.
 
-    Raises InputError, with the tables untouched (refused rows apart), when a file cannot be used, ranks are counted from
+    Raises InputError, with the tables untouched (refused rows apart), when a file cannot be used, ranks are counted
+    from
     two bases, or more rows are refused than the source allows.
     """
     with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS):
@@ -129,8 +132,8 @@ def _check_accounts(parts: list[Part]) -> None:
         lost = rows - told - part.rejected().total()
         if lost:
             raise InputError(
-                f"source {part.source.name}: {lost} of {rows} rows are unaccounted for: this is a defect, report it with"
-                " the files; nothing was published"
+                f"source {part.source.name}: {lost} of {rows} rows are unaccounted for: this is a defect, report it"
+                " with the files; nothing was published"
             )
 
 

@@ -22,7 +22,8 @@ _DAY = r"(?P<day>\d{4}-\d{2}-\d{2})"
 class InputFile:
     """A file of a source: its address, size, time of change, and the arrival day that its path names (or None).
 
-    A replayed file stands in for `origin`, whose rows it holds; `numbers` is a staged frame of their line numbers there.
+    A replayed file stands in for `origin`, whose rows it holds; `numbers` is a staged frame of their line numbers
+    there.
     `constants` are the partition values of a table's file, as text.
     """
 
@@ -57,7 +58,8 @@ def list_files(path: str) -> list[InputFile]:
 
 
 def list_table(uri: str) -> list[InputFile]:
-    """Live files of a Delta table; their partition values are constants, as the text that the table holds ("01" stays "01").
+    """Live files of a Delta table; their partition values are constants, as the text that the table holds ("01" stays
+    "01").
 
     InputError if there is no table. A file of a table never changes: its address alone says whether it was read.
     """
@@ -205,11 +207,12 @@ class Ledger:
 
     def mark_empty(self, day: str, *, run_id: str) -> None:
         """Remember an arrival day that had no files."""
-        self._write(f"{day}.json", {"files": [], "documents": [], "first_arrival": "", "last_arrival": "", "empty": True,
-                                    "run_id": run_id})  # fmt: skip
+        nothing = {"files": [], "documents": [], "first_arrival": "", "last_arrival": ""}
+        self._write(f"{day}.json", {**nothing, "empty": True, "run_id": run_id})
 
     def drop_before(self, day: date) -> list[str]:
-        """Forget documents of entries whose last arrival is before `day`; returns addresses that nothing refers to now."""
+        """Forget documents of entries whose last arrival is before `day`; returns addresses that nothing refers to
+        now."""
         old = {n: e for n, e in self.entries.items() if e["documents"] and e["last_arrival"] < day.isoformat()}
         gone = {p for e in old.values() for p in e["documents"]}
         for name, entry in old.items():

@@ -1,4 +1,5 @@
-"""`hindcast items import`: catalogues into the items table; a changed entry becomes a new version, the old one stays."""
+"""`hindcast items import`: catalogues into the items table; a changed entry becomes a new version, the old one
+stays."""
 
 from collections import Counter
 from datetime import UTC, date, datetime
@@ -22,7 +23,8 @@ from schemas.names import plain_name
 app = typer.Typer(help="Item catalogues.", no_args_is_help=True)
 
 ALWAYS = date(1970, 1, 1)
-"""First day of an item's first version: what an item is called is taken to hold for all of the past until it changes."""
+"""First day of an item's first version: what an item is called is taken to hold for all of the past until it
+changes."""
 
 MAX_REJECTED = 0.05
 
@@ -135,7 +137,8 @@ def _check_share(files: list[InputFile], rejected: Counter, rows_in: int) -> Non
     if rejected.total() > MAX_REJECTED * rows_in:
         top = ", ".join(f"{reason} {n}" for reason, n in rejected.most_common(3))
         raise InputError(
-            f"{files[0].uri}: {rejected.total()} of {rows_in} items were refused ({top}): each line needs item_id and title"
+            f"{files[0].uri}: {rejected.total()} of {rows_in} items were refused ({top}): each line needs"
+            " item_id and title"
         )
 
 

@@ -37,7 +37,8 @@ app = typer.Typer(help="Raw logs to canonical impressions and daily counts.", no
 TABLES = ("impressions", "rejected_impressions", "items", "queries", "item_keys", "daily_counts", "daily_users")
 
 _CATALOG_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
-"""A table of Spark's catalog, such as logs.searches: its parts are words, so that they can be quoted into a statement."""
+"""A table of Spark's catalog, such as logs.searches: its parts are words, so that they can be quoted into a
+statement."""
 
 
 @command(app, "ingest", example="hindcast impressions ingest --config hindcast.toml --day 2026-11-20")

@@ -7,9 +7,26 @@ from jobs.core.settings import Source
 
 ROLES = ("impression", "click")
 
-FIELDS = ("page", "query", "item", "rank", "click", "time", "arrived", "click_arrived", "interaction", "locale", "segment",
-          "ranker", "randomised", "user", "session", "event")  # fmt: skip
-"""Names that `columns` may map, as formats.md lists them, and the additions click_arrived, interaction and event (id)."""
+FIELDS = (
+    "page",
+    "query",
+    "item",
+    "rank",
+    "click",
+    "time",
+    "arrived",
+    "click_arrived",
+    "interaction",
+    "locale",
+    "segment",
+    "ranker",
+    "randomised",
+    "user",
+    "session",
+    "event",
+)
+"""Names that `columns` may map, as formats.md lists them, and the additions click_arrived, interaction and event
+(id)."""
 
 OWN_NAMES = {
     "page": "search_id", "query": "query", "item": "item_id", "rank": "rank", "click": "clicked", "time": "shown_at",

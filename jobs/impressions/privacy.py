@@ -16,10 +16,30 @@ _CARD_LENGTHS = frozenset({15, 16, 19})
 _HASHED = re.compile(r"hashed:([\w.-]{1,32}):([0-9a-f]{16})")
 
 _REGIONS = {
-    "en": ("US", "GB"), "de": ("DE",), "es": ("ES", "MX"), "fr": ("FR",), "it": ("IT",), "pt": ("BR", "PT"), "nl": ("NL",),
-    "sv": ("SE",), "da": ("DK",), "nb": ("NO",), "no": ("NO",), "fi": ("FI",), "pl": ("PL",), "cs": ("CZ",), "tr": ("TR",),
-    "ru": ("RU",), "uk": ("UA",), "ja": ("JP",), "ko": ("KR",), "zh": ("CN",), "hi": ("IN",), "el": ("GR",), "ar": ("SA",),
-}  # fmt: skip
+    "en": ("US", "GB"),
+    "de": ("DE",),
+    "es": ("ES", "MX"),
+    "fr": ("FR",),
+    "it": ("IT",),
+    "pt": ("BR", "PT"),
+    "nl": ("NL",),
+    "sv": ("SE",),
+    "da": ("DK",),
+    "nb": ("NO",),
+    "no": ("NO",),
+    "fi": ("FI",),
+    "pl": ("PL",),
+    "cs": ("CZ",),
+    "tr": ("TR",),
+    "ru": ("RU",),
+    "uk": ("UA",),
+    "ja": ("JP",),
+    "ko": ("KR",),
+    "zh": ("CN",),
+    "hi": ("IN",),
+    "el": ("GR",),
+    "ar": ("SA",),
+}
 """Language to the regions whose national phone numbers are looked for when a locale names no region."""
 
 

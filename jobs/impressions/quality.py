@@ -1,6 +1,7 @@
 """The night's Great Expectations run: the contract of its impressions and drift against the weeks before.
 
-An ephemeral context, frames passed at run time, in the session that ingestion used. Results are kept as JSON and as Data
+An ephemeral context, frames passed at run time, in the session that ingestion used. Results are kept as JSON and as
+Data
 Docs under runs/RUN/impressions/; `decide` reads the JSON and needs no JVM.
 """
 
@@ -52,7 +53,8 @@ def run(ctx: Any, summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def decide(ctx: Any) -> dict[str, Any]:
-    """Short form of the run's kept results; ChecksFailed if one of level fail failed, NotThereError if there are none."""
+    """Short form of the run's kept results; ChecksFailed if one of level fail failed, NotThereError if there are
+    none."""
     path = f"{ctx.folder}/{RESULTS}"
     if not ctx.store.exists(path):
         raise NotThereError(f"run {ctx.run.key} has no data checks: run `hindcast impressions ingest --day` first")
@@ -243,4 +245,5 @@ def _sentence(row: dict) -> str:
     arguments = {k: v for k, v in row["arguments"].items() if k != "column"}
     seen = f", seen {', '.join(row['examples'])}" if row["examples"] else ""
     reason = f" ({row['reason']})" if row["reason"] else ""
-    return f"{row['suite']}.{row['arguments'].get('column', '')} {row['check'].removeprefix('expect_')} {arguments}{seen}{reason}"
+    what = f"{row['suite']}.{row['arguments'].get('column', '')} {row['check'].removeprefix('expect_')}"
+    return f"{what} {arguments}{seen}{reason}"

@@ -21,7 +21,8 @@ _FATE = {"file": pl.Int64, "line": pl.Int64, "reason": pl.String}
 @dataclass(frozen=True, kw_only=True)
 class Refusals:
     """Refused rows of one source in staged frames; `paths` names its files by key, `fate` tells what became of
-    documents of earlier ingestions (file, line, reason or null), `replayed` the files of which only these lines were read again."""
+    documents of earlier ingestions (file, line, reason or null), `replayed` the files of which only these lines were
+    read again."""
 
     source: str
     corpus: str
@@ -32,7 +33,8 @@ class Refusals:
 
 
 def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date) -> int:
-    """Put refused rows into the partition of `run_day` in place of earlier ones of the same files, wherever these stand.
+    """Put refused rows into the partition of `run_day` in place of earlier ones of the same files, wherever these
+    stand.
 
     Rows that a later document resolved go. Returns how many were resolved. A partition that does not change is not
     written.
@@ -106,7 +108,7 @@ def _after_fate(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
     if not refusals.fate or not kept.height:
         return kept
     fate = scan_frames(refusals.fate, schema=_FATE).unique(["file", "line"]).collect()
-    told = fate.with_columns(pl.lit(refusals.source).alias("source"), pl.lit(True).alias("met"))  # noqa: FBT003
+    told = fate.with_columns(pl.lit(refusals.source).alias("source"), pl.lit(True).alias("met"))
     told = told.rename({"reason": "now"})
     keyed = hashed(kept, "path", "file", key_of).join(told, on=["source", "file", "line"], how="left")
     left = keyed.filter(pl.col("met").is_null() | pl.col("now").is_not_null())

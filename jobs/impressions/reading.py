@@ -114,7 +114,8 @@ def _object(content: bytes, header: list[str], separator: str) -> dict | None:
 def hidden_fields(layout: Layout) -> Hidden:
     """Names of the fields that a refused row may not keep as they came.
 
-    UBI's `query` is the engine's own request: it repeats what the user typed and who did, nothing here reads it, so it goes.
+    UBI's `query` is the engine's own request: it repeats what the user typed and who did, nothing here reads it, so
+    it goes.
     """
     named = {f: layout.column(f).rsplit(".", 1)[-1] for f in ("query", "user", "session")}
     mapped = {c.rsplit(".", 1)[-1] for c in layout.columns.values()}

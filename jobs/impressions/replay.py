@@ -1,4 +1,5 @@
-"""`hindcast impressions replay`: refused rows read again after a mend, from what quarantine kept or from their source."""
+"""`hindcast impressions replay`: refused rows read again after a mend, from what quarantine kept or from their
+source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,8 @@ from jobs.impressions.work import Ingestion, Request
 def replay(work: Ingestion, *, source: str = "", reason: str = "") -> dict[str, Any]:
     """Ingest quarantined rows with the settings of today; those accepted leave quarantine, the others stay.
 
-    Returns an ingest result whose rows_in counts the replayed rows. NotThereError if no row fits. A row longer than what
+    Returns an ingest result whose rows_in counts the replayed rows. NotThereError if no row fits. A row longer than
+    what
     is kept is read from its source, which must still be there; else it stays in quarantine.
     """
     held = work.store.read(TABLE)

@@ -1,4 +1,5 @@
-"""The third stage as a task: whole event days of a corpus, merged with what the tables hold, to files ready for a commit."""
+"""The third stage as a task: whole event days of a corpus, merged with what the tables hold, to files ready for a
+commit."""
 
 from datetime import date
 from typing import Any

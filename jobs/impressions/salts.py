@@ -1,6 +1,7 @@
 """Which secret hashes user ids: HINDCAST_USER_SALT, else one that the store keeps for itself.
 
-Rotation: set a new HINDCAST_USER_SALT (and, if wished, HINDCAST_USER_SALT_ID). Hashes of two salts never meet: rows carry
+Rotation: set a new HINDCAST_USER_SALT (and, if wished, HINDCAST_USER_SALT_ID). Hashes of two salts never meet: rows
+carry
 salt_id, and a window over a rotation takes the maximum of distinct users per salt, never their sum, so that k-anonymity
 errs on the safe side.
 """

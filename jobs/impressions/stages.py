@@ -81,9 +81,10 @@ def _check_bases(part: Part) -> None:
     for application, (n, below) in sorted(totals.items()):
         base = part.layout.base(application)
         if below > MIXED_BASE * n:
+            way = f"declare rank_base = {{ {application or 'default'!r} = {base - 1} }}"
             raise InputError(
-                f"source {part.source.name}: application {application!r} is declared with rank base {base}, but {below} of"
-                f" its {n} ranks are {base - 1}: declare rank_base = {{ {application or 'default'!r} = {base - 1} }}"
+                f"source {part.source.name}: application {application!r} is declared with rank base {base}, but"
+                f" {below} of its {n} ranks are {base - 1}: {way}"
             )
 
 
@@ -167,6 +168,7 @@ def check_share(part: Part) -> None:
     if not part.request.replay and rejected.total() > part.source.max_rejected * rows:
         top = ", ".join(f"{reason} {n}" for reason, n in rejected.most_common(3))
         raise InputError(
-            f"source {part.source.name}: {rejected.total()} of {rows} rows were refused ({top}), more than max_rejected ="
-            f" {part.source.max_rejected}: mend them or their declaration (see rejected_impressions); nothing was published"
+            f"source {part.source.name}: {rejected.total()} of {rows} rows were refused ({top}), more than"
+            f" max_rejected = {part.source.max_rejected}: mend them or their declaration (see rejected_impressions);"
+            " nothing was published"
         )

@@ -13,7 +13,7 @@ import polars as pl
 from jobs.core.errors import HindcastError
 from jobs.core.storage import filesystem, rust_uri, storage_options
 from jobs.impressions import reasons
-from jobs.impressions.canonical import ROWS, contradicting, join_documents, with_contents
+from jobs.impressions.canonical import contradicting, join_documents, with_contents
 from jobs.impressions.checks import Rules, check
 from jobs.impressions.documents import DOCUMENT, EVENT, PLACE, REFUSED, Kind, empty_documents
 from jobs.impressions.frames import scan_frames, write_frame
@@ -67,7 +67,8 @@ class _Writer:
         self._held, self._rows, self._part = [], 0, self._part + 1
 
     def _write_events(self, frame: pl.DataFrame) -> None:
-        """What events with ids say, by bucket of the id: two searches may claim one id, and their documents never meet."""
+        """What events with ids say, by bucket of the id: two searches may claim one id, and their documents never
+        meet."""
         events = with_contents(frame.filter(pl.col("event_key").is_not_null())).select(list(EVENT))
         for bucket in range(self._buckets):
             part = events.filter(pl.col("event_key").hash(seed=20) % self._buckets == bucket)
@@ -119,8 +120,15 @@ def _read(spec: dict) -> dict:
         seen["actions"].update(tally.actions)
     writer.flush()
     first, last = (min(arrivals).isoformat(), max(arrivals).isoformat()) if arrivals else ("", "")
-    return {**seen, "rejected": dict(seen["rejected"]), "actions": dict(seen["actions"]), "documents": writer.written, "events": writer.events,
-            "first_arrival": first, "last_arrival": last}  # fmt: skip
+    return {
+        **seen,
+        "rejected": dict(seen["rejected"]),
+        "actions": dict(seen["actions"]),
+        "documents": writer.written,
+        "events": writer.events,
+        "first_arrival": first,
+        "last_arrival": last,
+    }
 
 
 def _span(documents: pl.DataFrame) -> list[date]:
@@ -165,7 +173,8 @@ def _count_bases(bases: dict[str, list[int]], rows: pl.DataFrame, layout: Layout
 
 
 def join_task(spec: dict) -> dict:
-    """Join one bucket of a source. Returns staged canonical rows with counts by day, touched searches, refused documents."""
+    """Join one bucket of a source. Returns staged canonical rows with counts by day, touched searches, refused
+    documents."""
     own = scan_frames(spec["documents"], schema=DOCUMENT).collect()
     context = _context(own, spec)
     documents = pl.concat([own.with_columns(pl.lit(False).alias("context")), context])

@@ -15,7 +15,8 @@ from jobs.impressions.lines import Line
 from jobs.impressions.ubi import Tally, getter, load, text
 
 _MOST_LINES = 20
-"""A quoted field with line ends may span this many lines; a stray quote then costs one row, not the rest of the file."""
+"""A quoted field with line ends may span this many lines; a stray quote then costs one row, not the rest of the
+file."""
 
 _READ_AS = {"page": "search_id", "item": "item_id", "click": "clicked", "event": "event_id"}
 
@@ -31,7 +32,8 @@ def mapped_columns(there: list[str], *, layout: Layout, name: str) -> dict[str, 
     wrong = sorted(f for f in layout.columns if f not in found)
     if wrong:
         raise InputError(
-            f"{name}: columns.{wrong[0]} names {layout.columns[wrong[0]]!r}, which is not there: it has {', '.join(there)}"
+            f"{name}: columns.{wrong[0]} names {layout.columns[wrong[0]]!r}, which is not there: it has"
+            f" {', '.join(there)}"
         )
     given = {*found, *layout.defaults, *({"time"} if layout.day else set())}
     missing = [f for f in REQUIRED if f not in given]

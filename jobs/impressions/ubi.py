@@ -6,7 +6,7 @@ Specification: User Behavior Insights schema 1.3.0; the shapes met are listed in
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import polars as pl
@@ -17,9 +17,39 @@ from jobs.impressions.layout import Layout
 from jobs.impressions.lines import Line
 
 _BULK = frozenset({"index", "create", "update", "delete"})
-_ROW = ("line", "byte_offset", "kind", "value", "rank", "interaction", "hits", "reason", "event_id", "search_id", "item_id",
-        "time", "arrived", "query", "locale", "segment", "ranker", "randomised", "user", "session", "application")  # fmt: skip
+_ROW = (
+    "line",
+    "byte_offset",
+    "kind",
+    "value",
+    "rank",
+    "interaction",
+    "hits",
+    "reason",
+    "event_id",
+    "search_id",
+    "item_id",
+    "time",
+    "arrived",
+    "query",
+    "locale",
+    "segment",
+    "ranker",
+    "randomised",
+    "user",
+    "session",
+    "application",
+)
 _SCHEMA = {name: READ[name] for name in _ROW}
+
+
+class _Said(NamedTuple):
+    """What a document says of items: one of them and its rank, or the listed hits; and why that cannot be used."""
+
+    item: str | None
+    rank: int | None
+    hits: list[str] | None
+    reason: str | None
 
 
 @dataclass(kw_only=True)
@@ -85,31 +115,29 @@ class UbiReader:
         rank, rank_reason = self._rank(document, attributes)
         if rank is None and rank_reason == reasons.MISSING_RANK and kind is Kind.VALUE:
             rank_reason = None
-        return self._made(line, document, kind, value, rank, None, item_reason or rank_reason, event_id, item)
+        said = _Said(item=item, rank=rank, hits=None, reason=item_reason or rank_reason)
+        return self._made(line, document, kind, value, said, event_id)
 
     def _query(self, line: Line, document: dict, event_id: str | None) -> tuple:
         hits, reason = _hits(document.get("query_response_hit_ids"))
-        return self._made(line, document, Kind.QUERY, 0, None, hits, reason, event_id, None)
+        said = _Said(item=None, rank=None, hits=hits, reason=reason)
+        return self._made(line, document, Kind.QUERY, 0, said, event_id)
 
-    def _made(
-        self, line: Line, document: dict, kind: Kind, value: int, rank: int | None, hits: list | None, reason: str | None,
-        event_id: str | None, item: str | None,
-    ) -> tuple:  # fmt: skip
+    def _made(self, line: Line, document: dict, kind: Kind, value: int, said: _Said, event_id: str | None) -> tuple:
         get = self._get
         search, _ = item_of(get["page"](document) if "page" in get else document.get("query_id"))
         user = get["user"](document) if "user" in get else document.get("user_id") or document.get("client_id")
         session = get["session"](document) if "session" in get else _session(document)
-        query = (
-            (get["query"](document) if "query" in get else document.get("user_query")) if kind == Kind.QUERY else None
-        )
+        query = None
+        if kind is Kind.QUERY:
+            query = get["query"](document) if "query" in get else document.get("user_query")
         own = get["event"](document) if "event" in get else document.get("event_id")
-        return (
-            line.number, line.offset, int(kind), value, rank, None, hits, reason, text(own) or event_id, search, item,
-            text(get["time"](document) if "time" in get else document.get("timestamp")),
-            text(get["arrived"](document)) if "arrived" in get else None,
-            text(query), self._text("locale", document), self._text("segment", document), self._text("ranker", document),
-            self._text("randomised", document), text(user), text(session), text(document.get("application")),
-        )  # fmt: skip
+        time = get["time"](document) if "time" in get else document.get("timestamp")
+        arrived = text(get["arrived"](document)) if "arrived" in get else None
+        of_query = [self._text(name, document) for name in ("locale", "segment", "ranker", "randomised")]
+        place = (line.number, line.offset, int(kind), value, said.rank, None, said.hits, said.reason)
+        ids = (text(own) or event_id, search, said.item, text(time), arrived, text(query))
+        return (*place, *ids, *of_query, text(user), text(session), text(document.get("application")))
 
     def _text(self, name: str, document: dict) -> str | None:
         return text(self._get[name](document)) if name in self._get else None
@@ -154,7 +182,8 @@ def getter(path: str) -> Callable[[dict], Any]:
 
 
 def text(value: Any) -> str | None:
-    """Text of a scalar (numbers as they are written, booleans as true and false); None for null, empty and nested values."""
+    """Text of a scalar (numbers as they are written, booleans as true and false); None for null, empty and nested
+    values."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, bool):

@@ -18,7 +18,8 @@ from jobs.impressions.privacy import Salt
 class Request:
     """Files of one source to read; `day` dates the rows of sources without times.
 
-    A `replay` reads single rows again: its files are not remembered as read, and a high share of refused rows is no error.
+    A `replay` reads single rows again: its files are not remembered as read, and a high share of refused rows is no
+    error.
     """
 
     source: Source

@@ -1,4 +1,5 @@
-"""Two real log files, by the commands that a person types: counts to the row, and a curve beside its published values."""
+"""Two real log files, by the commands that a person types: counts to the row, and a curve beside its published
+values."""
 
 import json
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests.e2e.conftest import ROOT, hindcast
 DATA = ROOT.parent / "shared" / "data"
 UBI = DATA / "ubi_esci_sample" / "ubi_queries_events.ndjson.gz"
 YANDEX = DATA / "yandex_wscd_20q" / "trainSample_impressions.csv.gz"
+
+TABLES = ("impressions", "rejected_impressions", "daily_counts", "queries")
 
 HARVEST = [1, 0.748, 0.644, 0.556, 0.438, 0.378, 0.343, 0.278, 0.276, 0.247]
 """Adjacent intervention harvest on the Yandex sample, relative to rank 1, as its source note gives it."""
@@ -31,7 +34,7 @@ def ubi(tmp_path_factory):
     store, results, versions = Store(str(folder)), [], []
     for _ in range(2):
         results.append(hindcast(*command))
-        versions.append({t: store.version(t) for t in ("impressions", "rejected_impressions", "daily_counts", "queries")})
+        versions.append({t: store.version(t) for t in TABLES})
     return store, results, versions
 
 

@@ -44,12 +44,19 @@ class Bench:
     def work(self, settings: Settings, *, run_day=None, run_id: str = "") -> Ingestion:
         self.runs += 1
         return Ingestion(
-            settings=settings, store=self.store, spark=None, salt=SALT, run_id=run_id or f"run-{self.runs}", run_day=run_day,
-            latest=datetime(2026, 12, 1, tzinfo=UTC), say=lambda text: None,
-        )  # fmt: skip
+            settings=settings,
+            store=self.store,
+            spark=None,
+            salt=SALT,
+            run_id=run_id or f"run-{self.runs}",
+            run_day=run_day,
+            latest=datetime(2026, 12, 1, tzinfo=UTC),
+            say=lambda text: None,
+        )
 
     def ingest(self, *sources: Source, days=None, paths=None, files=None, run_id: str = "", locales=()) -> dict:
-        """Ingest the files of the sources (of some arrival days, or those given) whether or not they were read before."""
+        """Ingest the files of the sources (of some arrival days, or those given) whether or not they were read
+        before."""
         settings = self.settings(*(sources or (self.source(),)), locales=locales)
         requests = []
         for source in settings.sources:

@@ -1,4 +1,5 @@
-"""Small logs in memory for the tests: UBI documents or CSV text in, canonical rows and the fate of every document out."""
+"""Small logs in memory for the tests: UBI documents or CSV text in, canonical rows and the fate of every document
+out."""
 
 import io
 import json

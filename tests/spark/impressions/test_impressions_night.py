@@ -1,4 +1,5 @@
-"""Ingestion on a real Spark session: the same tables as plain calls make, and Great Expectations' verdict on the night."""
+"""Ingestion on a real Spark session: the same tables as plain calls make, and Great Expectations' verdict on the
+night."""
 
 import json
 from dataclasses import replace
@@ -119,7 +120,7 @@ def test_forgetting_a_user_reaches_every_table_and_old_files(tmp_path, spark):
     assert bench.store.read("daily_users").filter(pl.col("user_hash") == key).height == 0
     assert bench.store.read("daily_counts")["impressions"].sum() == shown.height - 25
     assert "a query of one user" not in bench.store.read("queries")["query"].to_list()
-    files = {p for p in (tmp_path / "store" / "tables" / "impressions").rglob("*.parquet")}
+    files = set((tmp_path / "store" / "tables" / "impressions").rglob("*.parquet"))
     assert len(files) == len(bench.store.files("impressions")), "old versions are gone from the disk"
     assert ctx.manifest()["tables"]["impressions"] == bench.store.version("impressions")
     log = json.loads((tmp_path / "store" / "forgotten" / f"{work.run_id}.json").read_text())

@@ -85,7 +85,7 @@ def test_documents_are_context_while_they_are_near_and_go_when_they_are_old(logs
 
 
 def test_an_empty_arrival_day_is_remembered_and_nothing_is_deleted(bench):
-    from tests.unit.impressions.test_ingestion import searches
+    from tests.unit.impressions.test_impressions_ingestion import searches
 
     bench.write("2026-11-20", *searches("2026-11-20"))
     bench.ingest()

@@ -1,4 +1,5 @@
-"""A small dirty log: every canonical row and every refused line. HINDCAST_REBUILD_GOLDEN=1 writes expected.json anew."""
+"""A small dirty log: every canonical row and every refused line. HINDCAST_REBUILD_GOLDEN=1 writes expected.json
+anew."""
 
 import json
 import os
@@ -34,4 +35,5 @@ def test_the_dirty_log_gives_the_expected_rows(bench):  # noqa: F811 - the fixtu
 
 
 def _plain(frame: pl.DataFrame) -> list[dict]:
-    return [{k: v if isinstance(v, str | int | bool) or v is None else str(v) for k, v in r.items()} for r in frame.to_dicts()]
+    plain = str | int | None
+    return [{k: v if isinstance(v, plain) else str(v) for k, v in row.items()} for row in frame.to_dicts()]

@@ -87,15 +87,26 @@ def test_what_cannot_be_joined_is_refused_with_its_reason_and_the_rest_goes_on(d
     ("copies", "accepted", "duplicates", "reasons", "why"),
     [
         ([{"event_id": "e1"}, {"event_id": "e1"}], 1, 1, {}, "exact copy"),
-        ([{"event_id": "e1", "rank": 2, "item": "b"}, {"event_id": "e1", "rank": 5, "item": "e"}], 0, 0, {"conflict": 2},
-         "one id at two ranks"),
-        ([{"event_id": "e1"}, {"event_id": "e1", "at": "2026-11-20T10:00:06Z"}], 0, 0, {"conflict": 2}, "one id at two times"),
+        (
+            [{"event_id": "e1", "rank": 2, "item": "b"}, {"event_id": "e1", "rank": 5, "item": "e"}],
+            0,
+            0,
+            {"conflict": 2},
+            "one id at two ranks",
+        ),
+        (
+            [{"event_id": "e1"}, {"event_id": "e1", "at": "2026-11-20T10:00:06Z"}],
+            0,
+            0,
+            {"conflict": 2},
+            "one id at two times",
+        ),
         ([{"event_id": "e1"}, {"event_id": "e1", "action": "purchase"}], 0, 0, {"conflict": 2}, "one id, two actions"),
         ([{"event_id": f"e{n}"} for n in range(1000)], 1, 999, {}, "copies under fresh ids"),
         ([{} for _ in range(1000)], 1, 999, {}, "copies without ids"),
         ([{"at": f"2026-11-20T10:00:0{n}Z"} for n in range(3)], 3, 0, {}, "three real clicks"),
     ],
-)  # fmt: skip
+)
 def test_copies_and_conflicts_of_events(copies, accepted, duplicates, reasons, why):
     outcome = ingest(ndjson(query(hits=list("abcde")), *[event(**c) for c in copies]))
     assert (outcome.accepted - 1, outcome.duplicates, outcome.reasons) == (accepted, duplicates, reasons), why
@@ -292,8 +303,14 @@ def test_a_query_row_may_arrive_after_its_events():
 
 @pytest.mark.parametrize(
     ("item", "hit", "text"),
-    [(12345, "12345", "12345"), ("12345", 12345, "12345"), (12345.0, "12345", "12345"), ("01", "01", "01"), ("1e5", "1e5", "1e5")],
-)  # fmt: skip
+    [
+        (12345, "12345", "12345"),
+        ("12345", 12345, "12345"),
+        (12345.0, "12345", "12345"),
+        ("01", "01", "01"),
+        ("1e5", "1e5", "1e5"),
+    ],
+)
 def test_ids_are_text_and_numbers_join_with_their_text(item, hit, text):
     outcome = ingest(ndjson(query(hits=[hit]), event(item=item)))
     assert outcome.clicks == {("q1", text, 1)}
