@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from jobs.reports import association as assoc
-from jobs.reports.resample import BATCH, query_codes
+from jobs.reports.resample import BATCH, one_blas_thread, query_codes
 
 MANY_LEVELS = "the two judges answer on different scales, so their labels cannot be exchanged"
 
@@ -25,7 +25,11 @@ def swap_test(
     levels = np.unique(np.r_[a, b])
     if len(levels) > assoc.FEW_LEVELS:
         return None
-    test = _Swap(a, b, truth, query, levels)
+    with one_blas_thread():
+        return _swap_p(_Swap(a, b, truth, query, levels), samples, seed)
+
+
+def _swap_p(test: "_Swap", samples: int, seed: int) -> dict[str, float]:
     observed = test.differences(np.zeros((1, test.queries)))[0]
     extreme, defined = np.zeros(4), np.zeros(4)
     for number, begin in enumerate(range(0, samples, BATCH)):

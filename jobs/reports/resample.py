@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from jobs.reports import association as assoc
 
@@ -23,6 +26,16 @@ class Subset:
     name: str
     rows: np.ndarray
     labels: dict[str, np.ndarray]
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks for loaded libraries, which takes milliseconds
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Keep BLAS on one thread: our matrices are small, and its threads would wait for ours."""
+    return _controller().limit(limits=1, user_api="blas")
 
 
 def query_codes(query: np.ndarray) -> np.ndarray:
@@ -80,6 +93,7 @@ def bootstrap(
 ) -> dict[tuple[str, str], np.ndarray]:
     """Resampled statistics: (subset name, judge) -> (samples, 4), columns as STATISTICS, NaN where undefined.
 
+    `workers` threads work on batches, and BLAS on one thread in each: two levels of threads wait for each other.
     All subsets and judges see the same draws of queries, so that differences of two results are paired.
     Empty subsets are left out. Pair statistics of labels with many levels stop after PAIR_SAMPLES (NaN after that).
     """
@@ -92,7 +106,7 @@ def bootstrap(
         draws = draw_batch(count, size=size, seed=seed, number=number)
         return [p.evaluate(draws, with_pairs=number * BATCH < PAIR_SAMPLES) for p in prepared]
 
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=workers) as pool:
         batches = list(pool.map(one, range(-(-samples // BATCH)))) if prepared else []
     return {
         (p.subset.name, judge): np.concatenate([b[i][judge] for b in batches])
