@@ -13,6 +13,7 @@ from jobs.propensity.estimate import Options, fit
 
 REPLICATES = 2000
 KNOWN_REPLICATES = 20_000
+BOOTSTRAP = 100  # samples behind each standard error: they add 7% noise to it
 LOW, HIGH, ENOUGH = 0.92, 0.985, 2.0  # the bound holds from two expected clicks on
 R = 0.4
 SHAPES = {
@@ -71,7 +72,9 @@ def _covers(n: np.ndarray, clicks: np.ndarray, p: np.ndarray, variance: float = 
 def _replicate(case: tuple[int, int, int]) -> tuple[list[bool], list[float]]:
     """One fitted curve: which ranks' intervals hold the truth, and the same for items judged with that curve."""
     queries, pages, seed = case
-    curve = fit(two_rankers(seed, queries=queries, pages=pages), options=Options(replicates=200))
+    curve = fit(
+        two_rankers(seed, queries=queries, pages=pages), options=Options(estimator="allpairs", replicates=BOOTSTRAP)
+    )
     ranks = [bool(r.low <= t <= r.high) for r, t in zip(curve.ranks[1:], TRUE_CURVE[1:], strict=True)]
     rng = np.random.default_rng(seed)
     return ranks, [_item(curve, _shown(shape, clicks), rng) for shape, clicks in _ITEM_CELLS]

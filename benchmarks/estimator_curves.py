@@ -91,7 +91,7 @@ def few_swaps(pool: Executor) -> Iterable[Line]:
 
 def _swap(case: tuple[int, int]) -> tuple[float, float] | None:
     swaps, seed = case
-    curve = fit(swapped(seed, swaps=swaps), options=Options(replicates=200))
+    curve = fit(swapped(seed, swaps=swaps), options=Options(estimator="allpairs", replicates=200))
     if not curve.identified:
         return None
     rest = curve.ranks[1:]

@@ -22,24 +22,30 @@ def weights(keys: np.ndarray, *, replicates: int) -> np.ndarray:
     return np.stack(rows)
 
 
-def weighted_sums(keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int, replicates: int) -> np.ndarray:
-    """Sums of `values` per cell and replicate: shape (replicates + 1, cells). `keys`, `cell`, `values` are aligned
-    rows.
+class Resample:
+    """One bootstrap of a set of units (keys), to sum any number of columns under: weights are drawn once."""
 
-    Works on dense query-by-cell blocks of bounded size, so that memory does not grow with the number of queries.
-    """
-    total = np.zeros((replicates + 1, cells))
-    order = np.argsort(keys, kind="stable")
-    keys, cell, values = keys[order], cell[order], values[order]
-    unique, place = np.unique(keys, return_inverse=True)
-    block = max(1, 4_000_000 // max(cells, replicates + 1))
-    for start in range(0, len(unique), block):
-        stop = min(start + block, len(unique))
-        first, last = np.searchsorted(place, [start, stop])
-        flat = (place[first:last] - start) * cells + cell[first:last]
-        dense = np.bincount(flat, values[first:last], (stop - start) * cells).reshape(stop - start, cells)
-        total += weights(unique[start:stop], replicates=replicates) @ dense
-    return total
+    def __init__(self, keys: np.ndarray, *, replicates: int) -> None:
+        self.keys = np.unique(keys)
+        self.replicates = replicates
+        self._copies = weights(self.keys, replicates=replicates).astype(np.uint8)
+
+    def sums(self, keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int) -> np.ndarray:
+        """Sums of `values` per replicate and cell: (replicates + 1, cells). The three are aligned rows.
+
+        Works on dense unit-by-cell blocks of bounded size, so that memory does not grow with the number of units.
+        """
+        total = np.zeros((self.replicates + 1, cells))
+        order = np.argsort(keys, kind="stable")
+        place, cell, values = np.searchsorted(self.keys, keys[order]), cell[order], values[order]
+        block = max(1, 4_000_000 // max(cells, self.replicates + 1))
+        for start in range(0, len(self.keys) if len(keys) else 0, block):
+            stop = min(start + block, len(self.keys))
+            first, last = np.searchsorted(place, [start, stop])
+            flat = (place[first:last] - start) * cells + cell[first:last]
+            dense = np.bincount(flat, values[first:last], (stop - start) * cells).reshape(stop - start, cells)
+            total += self._copies[:, start:stop].astype(float) @ dense
+        return total
 
 
 def log_errors(replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

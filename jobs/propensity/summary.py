@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from jobs.core.errors import InputError
-from jobs.propensity.bootstrap import weighted_sums
+from jobs.propensity.bootstrap import Resample
 from jobs.propensity.harvest import harvest
 
 COLUMNS = ("query_key", "item_key", "rank", "ranker", "randomised", "impressions", "clicks")
@@ -74,11 +74,12 @@ def summarise(counts: pl.DataFrame, *, max_rank: int, replicates: int, unit: str
     _check(counts)
     used = _with_unit(counts, unit).filter(pl.col("rank") <= max_rank)
     arrays = {"impressions": _by_rank(counts, "impressions", max_rank), "clicks": _by_rank(counts, "clicks", max_rank)}
-    arrays |= _random(used, max_rank, replicates) | _sizes(used, max_rank)
+    sample = Resample(used["unit"].to_numpy(), replicates=replicates)
+    arrays |= _random(used, max_rank, sample) | _sizes(used, max_rank)
     for name, found in harvest(used).items():
         arrays |= {
-            f"shown_{name}": _table(found.rows, "shown", max_rank, replicates),
-            f"clicked_{name}": _table(found.rows, "clicked", max_rank, replicates),
+            f"shown_{name}": _table(found.rows, "shown", max_rank, sample),
+            f"clicked_{name}": _table(found.rows, "clicked", max_rank, sample),
             f"pairs_{name}": _place(found.pairs, "pairs", max_rank),
         }
     return Summary(arrays=arrays, unit=unit)
@@ -115,22 +116,22 @@ def _by_rank(counts: pl.DataFrame, column: str, ranks: int) -> np.ndarray:
     return np.bincount(place, counts[column].to_numpy(), ranks + 1).astype(float)
 
 
-def _table(rows: pl.DataFrame, column: str, ranks: int, replicates: int) -> np.ndarray:
+def _table(rows: pl.DataFrame, column: str, ranks: int, sample: Resample) -> np.ndarray:
     cell = (rows["rank"].to_numpy().astype(np.int64) - 1) * ranks + rows["other"].to_numpy() - 1
-    sums = weighted_sums(rows["unit"].to_numpy(), cell, rows[column].to_numpy(), cells=ranks**2, replicates=replicates)
-    return sums.reshape(replicates + 1, ranks, ranks)
+    sums = sample.sums(rows["unit"].to_numpy(), cell, rows[column].to_numpy(), cells=ranks**2)
+    return sums.reshape(-1, ranks, ranks)
 
 
 def _place(rows: pl.DataFrame, column: str, ranks: int) -> np.ndarray:
     return np.bincount(rows["rank"].to_numpy() - 1, rows[column].to_numpy(), ranks).astype(float)
 
 
-def _random(used: pl.DataFrame, ranks: int, replicates: int) -> dict[str, np.ndarray]:
+def _random(used: pl.DataFrame, ranks: int, sample: Resample) -> dict[str, np.ndarray]:
     """Counts by rank of randomised traffic, per replicate."""
     rows = used.filter("randomised")
     units, place = rows["unit"].to_numpy(), rows["rank"].to_numpy().astype(np.int64) - 1
     sums = {
-        f"random_{name}": weighted_sums(units, place, rows[column].to_numpy(), cells=ranks, replicates=replicates)
+        f"random_{name}": sample.sums(units, place, rows[column].to_numpy(), cells=ranks)
         for name, column in (("shown", "impressions"), ("clicked", "clicks"))
     }
     pairs = rows.select("query_key", "item_key", "rank").unique().group_by("rank").agg(pl.len().alias("pairs"))

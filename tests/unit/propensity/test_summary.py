@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.planted_counts import two_rankers
 from jobs.core.errors import InputError
-from jobs.propensity.bootstrap import weighted_sums, weights
+from jobs.propensity.bootstrap import Resample, weights
 from jobs.propensity.summary import Summary, summarise
 
 
@@ -76,9 +76,9 @@ def test_weights_depend_on_the_key_alone_and_look_like_poisson_counts():
     assert abs(np.corrcoef(found[1], found[2])[0, 1]) < 0.03
 
 
-def test_weighted_sums_are_the_weighted_sums():
+def test_sums_are_weighted_by_the_copies_of_their_unit():
     keys, cell, values = np.array([5, 5, 9, 7]), np.array([0, 1, 1, 0]), np.array([1.0, 2, 4, 8])
     copies = weights(np.array([5, 7, 9]), replicates=4)
-    found = weighted_sums(keys, cell, values, cells=2, replicates=4)
+    found = Resample(keys, replicates=4).sums(keys, cell, values, cells=2)
     expected = np.stack([copies[:, 0] + 8 * copies[:, 1], 2 * copies[:, 0] + 4 * copies[:, 2]], axis=1)
     np.testing.assert_allclose(found, expected)
