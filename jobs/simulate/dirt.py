@@ -41,11 +41,12 @@ _STREAM = 10
 
 
 def dirty_lines(world: World, drawn: Drawn) -> pl.DataFrame:
-    """All dirty lines of a day: columns as of lines.py."""
+    """All dirty lines of a day: columns as of lines.py. The middle day of a log has one of each kind at least."""
     rng = line_rng(world, drawn.day, _STREAM)
+    always = world.size.calendar[len(world.size.calendar) // 2]
     frames = []
     for name, make in _MAKERS.items():
-        count = int(rng.binomial(drawn.day.pages, KINDS[name].share))
+        count = max(int(rng.binomial(drawn.day.pages, KINDS[name].share)), int(drawn.day.day == always))
         if count and len(drawn.clicks.page):
             lines = make(world, drawn, rng, count)
             frames.append(lines.with_columns(pl.lit(name).alias("kind"), forms=pl.lit(None, dtype=pl.String)))

@@ -16,6 +16,8 @@ from tests.unit.controls.pool import (
     spearman_gain,
 )
 
+pytestmark = pytest.mark.timeout(1200)  # a minute on an idle machine with two cores; many on one that is shared
+
 SEEDS = tuple(range(100, 110))
 POOR_SEEDS = SEEDS[:3]  # other traffic on worlds whose texts are embedded already
 VARIANTS = ("plain", "popularity", "qri")

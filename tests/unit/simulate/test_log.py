@@ -139,6 +139,7 @@ def test_what_is_planted_is_counted_to_the_line(tiny):
                 seen["unseen"] += attributes["object"]["object_id"] == "never-shown"
                 events[line] += 1
         lines = {name: kind["lines"] for name, kind in planted["dirty"].items()}
+        assert min(lines.values()) >= 1
         assert seen["documents"] == planted["documents"] == summaries["a"]["ubi"][corpus]["documents"]
         for name in ("not_utf8", "malformed", "bot_query", "empty_query", "no_position"):
             assert seen[name] == lines[name], name
