@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-judging bench-skills clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-browser lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-judging bench-skills bench-reports clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -52,6 +52,11 @@ test-faults-full: setup ## the same with more kills
 
 test-cluster: setup-object-store
 
+test-browser: setup-browser
+
+setup-browser:
+	@setup/browser.sh
+
 setup-object-store:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) setup --object-store
@@ -73,6 +78,9 @@ bench-judging: setup ## judging against a bare loop, memory at 100,000 pages, a 
 
 bench-skills: setup ## what discovered skills bring and cost, on planted and public corpora
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.skills
+
+bench-reports: setup ## the report at 6,000 pages and 10,000 resamples, and its bootstrap against a plain loop
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.reports
 
 clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
