@@ -6,10 +6,12 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
+from typing import IO
 
 from jobs.core.errors import MachineError
 from jobs.core.settings import Judging
@@ -81,22 +83,30 @@ def check_memory(model: Path, *, available_bytes: int | None = None) -> None:
 def _server(model: Path, *, context_tokens: int) -> Iterator[str]:
     threads = str(max(1, len(os.sched_getaffinity(0)) // 2))  # the other half renders, reads and does everything else
     command = [sys.executable, "-m", "jobs.judging.local_server", str(model), str(context_tokens), threads]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        yield _address(process, model)
-    finally:
-        process.stdin.close()
-        process.stdout.close()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield _address(process, model, log)
+        finally:
+            _end(process)
 
 
-def _address(process: subprocess.Popen, model: Path) -> str:
+def _end(process: subprocess.Popen) -> None:
+    """Closing stdin ends the server; a server that does not notice is killed."""
+    process.stdin.close()
+    process.stdout.close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _address(process: subprocess.Popen, model: Path, log: IO[bytes]) -> str:
     ready, _, _ = select.select([process.stdout], [], [], START_S)
     line = process.stdout.readline().decode().strip() if ready else ""
     if not line.startswith("http"):
-        raise MachineError(f"{model.name} could not be served within {START_S:.0f} s: is it a GGUF chat model?")
+        log.seek(0)
+        said = log.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+        raise MachineError(f"{model.name} could not be served ({said[-1][:200]}): is it a GGUF chat model?")
     return line

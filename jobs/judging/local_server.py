@@ -19,7 +19,7 @@ def main(path: str, context_tokens: int, threads: int) -> None:
     os.dup2(sys.stderr.fileno(), address)  # the library prints on stdout, where the parent waits for the address
     params = xllamacpp.CommonParams()
     params.model.path = path
-    params.hostname = "127.0.0.1"
+    params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = context_tokens
     params.n_parallel = 1
