@@ -26,6 +26,7 @@ from jobs.skills.collection import read_subjects
 from jobs.skills.discovery import Options, discover_skills
 from jobs.skills.documents import Document, read_documents
 from jobs.skills.evaluation import Evaluation, evaluate
+from jobs.skills.examples import changed_most
 from jobs.skills.llm import OFFLINE, Model
 from jobs.skills.models import model_from_settings
 from jobs.skills.retrieval import Retriever
@@ -140,7 +141,8 @@ def _measured(
         for one in read_subjects(source, queries, qrels)
     ]
     found = evaluate(benches, METHODS, seed=ctx.settings.skills.seed, say=ctx.progress.say)
-    body = {"key": key, "summary": found.summary, "rewrites": rewrite_rows(found, benches, "skills")}
+    summary = {**found.summary, "examples": changed_most(found, benches)}
+    body = {"key": key, "summary": summary, "rewrites": rewrite_rows(found, benches, "skills")}
     kept.write_text(json.dumps(body, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return body["summary"], body["rewrites"]
 
