@@ -100,6 +100,7 @@ def _made(ctx: Context, page: dict[str, Any]) -> dict[str, Any]:
         "scored_on": "odd event days",
         "users": page["users"],
         "relevance_when_composed": [round(r, 4) for r in page["relevance"]],
+        "truth_variance": page["truth_variance"],
         "truth_impressions": page["truth_impressions"],
         "truth_clicks": page["truth_clicks"],
         "good_items": page["good_items"],

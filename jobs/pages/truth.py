@@ -13,6 +13,7 @@ TRUTH = {
     "page": pl.String,
     "truth": pl.Float64,
     "truth_standard_error": pl.Float64,
+    "truth_variance": pl.Float64,
     "truth_impressions": pl.Int64,
     "truth_clicks": pl.Int64,
 }
@@ -25,7 +26,10 @@ def dcg_weight(rank: str = "rank") -> pl.Expr:
 
 
 def page_truth(layout: pl.DataFrame, *, counts: pl.DataFrame, curve: pl.DataFrame) -> pl.DataFrame:
-    """Score pages on the odd days: one row per page with truth, truth_standard_error, impressions and clicks behind it.
+    """Score pages on the odd days: one row per page with the columns TRUTH.
+
+    truth_standard_error is for intervals of one page: it errs on the safe side where clicks are few. truth_variance is
+    for sums over many pages, such as the ceiling of a correlation: it is right on average, though 0 without a click.
 
     layout: page, query_key, item_key, rank. counts: as in measure.py, of both sides; only rows with composes = false
     are used. A page with an item that was not shown on the odd days has null truth and null error.
@@ -33,21 +37,25 @@ def page_truth(layout: pl.DataFrame, *, counts: pl.DataFrame, curve: pl.DataFram
     shown = with_propensity(counts.filter(~pl.col("composes")), curve=curve)
     items = layout.join(_item_sums(shown), on=PAIR, how="left").with_columns(weight=dcg_weight())
     share = pl.col("weight") / pl.col("weight").sum().over("page")
-    items = items.with_columns(share=share, variance=share.pow(2) * _variance())
+    items = items.with_columns(
+        share=share, variance=share.pow(2) * _variance(extra=1), plain=share.pow(2) * _variance(extra=0)
+    )
     pages = items.group_by("page").agg(
+        pl.col("variance", "plain").sum(),
         truth=(pl.col("share") * pl.col("clicks") / pl.col("examined")).sum(),
-        variance=pl.col("variance").sum(),
         truth_impressions=pl.col("impressions").sum(),
         truth_clicks=pl.col("clicks").sum(),
         unseen=pl.col("examined").is_null().sum(),
     )
     pages = pages.join(_curve_variance(items, shown), on="page", how="left")
     seen = pl.col("unseen") == 0
-    error = (pl.col("variance") + pl.col("curve_variance").fill_null(0)).sqrt()
+    shared = pl.col("curve_variance").fill_null(0)
+    error = (pl.col("variance") + shared).sqrt()
     return pages.select(
         "page",
         truth=pl.when(seen).then(pl.col("truth").round(DECIMALS)),
         truth_standard_error=pl.when(seen).then(error.round(DECIMALS)),
+        truth_variance=pl.when(seen).then((pl.col("plain") + shared).round(DECIMALS)),
         truth_impressions="truth_impressions",
         truth_clicks="truth_clicks",
     )
@@ -61,13 +69,13 @@ def _item_sums(shown: pl.DataFrame) -> pl.DataFrame:
     return sums.filter(pl.col("examined") > 0)
 
 
-def _variance() -> pl.Expr:
-    """Variance of clicks / examined with one click more than seen.
+def _variance(*, extra: int) -> pl.Expr:
+    """Variance of clicks / examined with `extra` clicks more than seen.
 
     The binomial factor 1 - r Y/X keeps at least one missing click of all impressions, so that an item that was clicked
     each time is not taken for certain.
     """
-    clicks, x, y = pl.col("clicks") + 1, pl.col("examined"), pl.col("examined_squared")
+    clicks, x, y = pl.col("clicks") + extra, pl.col("examined"), pl.col("examined_squared")
     left = pl.max_horizontal(1 - clicks * y / x.pow(2), 1 / (pl.col("impressions") + 1))
     return clicks / x.pow(2) * left
 

@@ -60,8 +60,13 @@ def test_mean_drop_equals_the_planted_drop(sixty, kind):
 
 def test_rank_correlation_reaches_the_ceiling_that_its_errors_predict(sixty):
     good = sixty.filter(pl.col("configuration") == "good")
-    noise = (good["truth_standard_error"] ** 2).mean() / good["truth"].var()
-    assert spearmanr(good["truth"], good["planted"])[0] >= 0.95 * np.sqrt(max(0.0, 1 - noise))
+    ceiling = np.sqrt(1 - good["truth_variance"].mean() / good["truth"].var())
+    assert 0.95 * ceiling <= spearmanr(good["truth"], good["planted"])[0] <= 1.05 * ceiling
+
+
+def test_the_mean_variance_of_truth_is_that_of_its_errors(sixty):
+    good = sixty.filter(pl.col("configuration") == "good")
+    assert good["truth_variance"].mean() == pytest.approx((good["truth"] - good["planted"]).var(), rel=0.08)
 
 
 def test_rank_correlation_with_much_traffic():
