@@ -76,13 +76,11 @@ def cost_by_variant(judgments: pl.DataFrame) -> dict[str, dict[str, Any]]:
     return {r.pop("variant"): r for r in rows.sort("variant").to_dicts()}
 
 
-def health(judgments: pl.DataFrame, steps: dict[str, Any]) -> dict[str, Any]:
-    """How the judge behaved: labels, reasons, citations and cost by variant, and what its own checks recorded."""
+def health(judgments: pl.DataFrame) -> dict[str, Any]:
+    """How the judge behaved: labels, reasons, citations and cost by variant."""
     variants = judgments["variant"].unique().to_list() if judgments.height else []
     costs = cost_by_variant(judgments)
-    found = {v: {**costs[v], **_behaviour(judgments.filter(pl.col("variant") == v))} for v in sorted(variants)}
-    judging = {k: v for k, v in steps.items() if k.split(".")[0] == "judging"}
-    return {"variants": found, "judging": judging}
+    return {v: {**costs[v], **_behaviour(judgments.filter(pl.col("variant") == v))} for v in sorted(variants)}
 
 
 def _behaviour(rows: pl.DataFrame) -> dict[str, Any]:

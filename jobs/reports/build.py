@@ -10,10 +10,11 @@ from jobs.reports.controls import control
 from jobs.reports.data import Options, ReportData
 from jobs.reports.distributions import distributions
 from jobs.reports.effects import flips_by_effect, label_drops
-from jobs.reports.judged import JudgedSet, judged_set
+from jobs.reports.judged import JudgedSet, judged_set, with_value
 from jobs.reports.launches import launch_section
 from jobs.reports.paper import PAPER
-from jobs.reports.parts import data_part, evidence_part, leakage_part, skills_part
+from jobs.reports.parts import evidence_part, leakage_part
+from jobs.reports.recorded import data_part, judging_part, skills_part
 from jobs.reports.scores import set_section
 from jobs.reports.slices import dimensions, fairness, slices
 from jobs.reports.verdict import gates, verdict
@@ -43,20 +44,25 @@ def build(data: ReportData, options: Options) -> dict[str, Any]:
         "fairness": {name: fairness(s, tables[name], options) for name, s in sets.items()},
         "controls": controls(data, sets, options),
         "skills": skills_part(data),
-        "health": health(data.judgments, data.steps),
-        "data": data_part(data.steps),
+        "health": {"variants": health(data.judgments), "judging": judging_part(data.steps)},
+        "data": data_part(data),
         "excluded": {name: s.excluded for name, s in sets.items()},
         "paper": PAPER,
     }
     report["ablation"] = ablation(sets=sets, report=report, judgments=data.judgments)
-    return finished(report, options, data.previous)
-
-
-def finished(report: dict[str, Any], options: Options, previous: dict[str, Any] | None) -> dict[str, Any]:
-    """The parts that are made from the others: gates, verdict, and what changed since the last run."""
     body = {**report, "gates": gates(report, options), "verdict": verdict(report)}
-    changes = compare(previous, body) if previous else None
-    return {**body, "changes": changes}
+    return {**body, "changes": changes(data, body)}
+
+
+def changes(data: ReportData, report: dict[str, Any]) -> dict[str, Any] | None:
+    """What changed since the previous report, pages that flipped included; None without one."""
+    if not data.previous:
+        return None
+    values = with_value(data.judgments.filter(pl.col("set") != "launch"))
+    now: dict[str, dict[str, float | None]] = {}
+    for page, variant, label in values.select("page_id", "variant", "label").iter_rows():
+        now.setdefault(page, {})[variant] = label
+    return compare(data.previous, report, pages=(data.previous_labels, now) if data.previous_labels else None)
 
 
 def judged_sets(data: ReportData) -> dict[str, JudgedSet]:

@@ -28,7 +28,8 @@ class ReportData:
     """Everything that a report reads. Frames have the columns of their tables; what is not there is empty or None.
 
     `run` becomes the head of report.json; `outcomes` has query_key (BIGINT), system_a, system_b and, where known, n_a,
-    n_b, standard_error_a, standard_error_b. `problems` are sentences that a reader must see (ids that do not match).
+    n_b, standard_error_a, standard_error_b; `previous_labels` is {page_id: {variant: label}} of the run that `previous`
+    reports; `checks` what the data-quality step found. `problems` are sentences that a reader must see.
     """
 
     run: dict[str, Any]
@@ -44,6 +45,8 @@ class ReportData:
     launch: dict[str, Any] | None = None
     steps: dict[str, Any] = field(default_factory=dict)
     previous: dict[str, Any] | None = None
+    previous_labels: dict[str, dict[str, float | None]] | None = None
+    checks: dict[str, Any] = field(default_factory=dict)
     skill_files: dict[str, Any] = field(default_factory=dict)
     control_labels: dict[str, Any] | None = None
     problems: tuple[str, ...] = ()

@@ -127,9 +127,9 @@ def build_command(
 def build_files(paths: dict[str, Path | None], *, out: str, before: str, options: Any) -> dict[str, Any]:
     """Report on files; returns its summary. InputError where the ids of the files do not match at all."""
     from jobs.reports.build import build
-    from jobs.reports.explorer import explorer_data
+    from jobs.reports.explorer import explorer_data, page_labels
     from jobs.reports.files import from_files
-    from jobs.reports.output import Rows, write_report
+    from jobs.reports.output import Rows, read_explorer, write_report
 
     if not out:
         raise UsageError("--out is missing: name the folder that the report goes to")
@@ -137,7 +137,8 @@ def build_files(paths: dict[str, Path | None], *, out: str, before: str, options
         raise UsageError("nothing to compare with: give --truth, --outcomes or both")
     data = from_files(**{k: v for k, v in paths.items() if v or k == "truth"})
     if before:
-        data = replace(data, previous=read_report(before))
+        labels = page_labels(read_explorer(Files(str(Path(before).absolute())), ""))
+        data = replace(data, previous=read_report(before), previous_labels=labels)
     report = build(data, options)
     explorer = explorer_data(run="files", pages=data.pages, judgments=data.judgments, cards=data.cards)
     Path(out).mkdir(parents=True, exist_ok=True)

@@ -11,8 +11,12 @@ from jobs.reports.data import ReportData
 CURVE_COLUMNS = ("rank", "propensity", "raw", "isotonic", "standard_error", "pairs", "impressions", "clicks")
 
 
-def propensity_part(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Curves per corpus and segment from rows of the propensities table, ranks in order."""
+def propensity_part(table: pl.DataFrame, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Curves per corpus and segment from rows of the propensities table, ranks in order.
+
+    `documents` are the curve files of the run, which also say what the estimator warned of.
+    """
+    warned = {(d.get("curve_id"), d.get("segment")): d.get("warnings", []) for d in documents}
     found = []
     for (corpus, segment), rows in table.sort("corpus", "segment", "rank").group_by(
         "corpus", "segment", maintain_order=True
@@ -25,6 +29,7 @@ def propensity_part(table: pl.DataFrame) -> list[dict[str, Any]]:
                 "corpus": corpus,
                 "segment": segment,
                 **keep,
+                "warnings": warned.get((keep["curve_id"], segment), []),
                 "window": window,
                 "ranks": rows.select(CURVE_COLUMNS).to_dicts(),
             }
@@ -81,28 +86,3 @@ def leakage_part(data: ReportData) -> dict[str, Any]:
         "detail": {k: v for k, v in audit.items() if k not in keys},
         "reason": None,
     }
-
-
-def skills_part(data: ReportData) -> dict[str, Any]:
-    """Per corpus: skills, what the step recorded, and counts of rewrites; empty with a reason without a skills step."""
-    corpora = sorted({*data.skills["corpus"].unique().to_list(), *data.skill_files})
-    found = {c: _corpus_skills(data, c) for c in corpora}
-    return {"corpora": found, "reason": None if found else "no corpus of this run has documents to learn skills from"}
-
-
-def _corpus_skills(data: ReportData, corpus: str) -> dict[str, Any]:
-    skills = data.skills.filter(pl.col("corpus") == corpus)
-    rewrites = data.rewrites.filter(pl.col("corpus") == corpus)
-    columns = ("skill_id", "name", "description", "instruction", "domains", "version")
-    return {
-        "skills": skills.select(columns).sort("skill_id").to_dicts(),
-        "rewrites": rewrites.height,
-        "fallbacks": rewrites.filter(pl.col("fallback").is_not_null()).height,
-        "by_skill": dict(rewrites.group_by("skill_id").len().sort("skill_id").iter_rows()),
-        "files": data.skill_files.get(corpus, {}),
-    }
-
-
-def data_part(steps: dict[str, Any]) -> dict[str, Any]:
-    """What the impressions and data-quality steps recorded: rows in, accepted, refused by reason, checks."""
-    return {k: v for k, v in steps.items() if k.split(".")[0] == "impressions"}

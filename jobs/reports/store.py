@@ -7,7 +7,9 @@ import polars as pl
 from jobs.core.context import Context
 from jobs.core.tables import scan_files
 from jobs.reports.data import RUN_HEAD, Options, ReportData
+from jobs.reports.explorer import page_labels
 from jobs.reports.files import outcome_frame
+from jobs.reports.output import read_explorer
 from jobs.reports.parts import propensity_part
 from schemas.cards import CARDS
 from schemas.evidence import EVIDENCE
@@ -36,6 +38,7 @@ def from_store(ctx: Context) -> ReportData:
     manifest = ctx.manifest()
     judgments = _rows(ctx, manifest, "judgments", JUDGMENTS)
     curves = _rows(ctx, manifest, "propensities", None)
+    previous, labels = previous_report(ctx)
     return ReportData(
         run=run_head(ctx, manifest, judgments),
         pages=_rows(ctx, manifest, "pages", PAGES),
@@ -44,12 +47,14 @@ def from_store(ctx: Context) -> ReportData:
         skills=_rows(ctx, manifest, "skills", SKILLS),
         rewrites=_rows(ctx, manifest, "rewrites", REWRITES),
         outcomes=_outcomes(ctx),
-        propensity=propensity_part(curves) if curves.height else [],
+        propensity=propensity_part(curves, _curve_files(ctx)) if curves.height else [],
         evidence=_evidence(ctx, manifest),
         audit=_document(ctx, f"{ctx.folder}/cards/audit.json"),
         launch=launch_parameters(ctx),
         steps=manifest["steps"],
-        previous=previous_report(ctx),
+        previous=previous,
+        previous_labels=labels,
+        checks={n: _document(ctx, f"{ctx.folder}/impressions/{n}.json") for n in ("expectations", "figures")},
         skill_files={c: _document(ctx, f"{ctx.folder}/skills/{c}.json") or {} for c in _skill_corpora(ctx)},
     )
 
@@ -141,13 +146,23 @@ def _outcomes(ctx: Context) -> pl.DataFrame | None:
     return outcome_frame([orjson.loads(line) for line in lines if line.strip()], path)
 
 
-def previous_report(ctx: Context) -> dict[str, Any] | None:
-    """report.json of the latest night before this one; None for launches and first nights."""
+def _curve_files(ctx: Context) -> list[dict[str, Any]]:
+    folder = f"{ctx.folder}/propensity"
+    names = [n for n in ctx.store.documents.list(folder) if n.endswith(".json")]
+    found = [_document(ctx, f"{folder}/{name}") for name in names]
+    return [curve for one in found for curve in (one if isinstance(one, list) else [one])]
+
+
+def previous_report(ctx: Context) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """report.json and page labels of the latest night before this one; (None, None) for launches and first nights."""
     if ctx.run.launch_id is not None:
-        return None
+        return None, None
     nights = [n for n in ctx.store.documents.list("reports") if n.startswith("night-") and n < ctx.run.key]
-    found = (_document(ctx, f"reports/{night}/report.json") for night in sorted(nights, reverse=True))
-    return next((report for report in found if report), None)
+    for night in sorted(nights, reverse=True):
+        report = _document(ctx, f"reports/{night}/report.json")
+        if report:
+            return report, page_labels(read_explorer(ctx.store.documents, f"reports/{night}"))
+    return None, None
 
 
 def shuffled_labels(ctx: Context, data: ReportData) -> dict[str, float | None] | None:
