@@ -12,8 +12,8 @@ from jobs.core.settings import Settings
 def sensitive_patterns(settings: Settings) -> tuple[str, ...]:
     """The patterns of privacy.sensitive_queries: one regular expression a line, `#` starts a comment line.
 
-    They are searched anywhere in the normalised query, whatever its case. Empty where no file is declared; SettingsError
-    names a file that is missing and a line that is no pattern.
+    They are searched anywhere in the normalised query, whatever its case. Empty where no file is declared;
+    SettingsError names a file that is missing and a line that is no pattern.
     """
     name = settings.path(settings.privacy.sensitive_queries)
     if not name:

@@ -16,6 +16,7 @@ from jobs.core.errors import InputError, NotThereError
 from jobs.pages.model import Page
 
 NESTED = ("context", "items", "made")
+PARQUET = b"PAR1"  # what a Parquet file starts with
 SHOWN_REFUSALS = 5  # lines named in the summary; the rest is counted
 
 
@@ -35,9 +36,8 @@ class PagesFile:
 
 def read_pages(path: Path, *, defaults: dict[str, Any]) -> PagesFile:
     """Read pages.jsonl (.gz) or its Parquet form, where items, context and made are JSON text (see `parse_pages`)."""
-    rows = read_rows(path)
-    decoded = ((n, _decoded(row)) for n, row in rows) if path.suffix == ".parquet" else rows
-    return parse_pages(decoded, name=str(path), defaults=defaults)
+    rows = parquet_rows(path) if path.suffix == ".parquet" else read_rows(path)
+    return parse_pages(rows, name=str(path), defaults=defaults)
 
 
 def parse_pages(rows: Iterable[tuple[int, dict[str, Any] | str]], *, name: str, defaults: dict[str, Any]) -> PagesFile:
@@ -75,6 +75,13 @@ def _page(row: dict[str, Any] | str, defaults: dict[str, Any]) -> Page | str:
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc'])) or 'page'}: {first['msg']}"
+
+
+def parquet_rows(source: Path | bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of pages in a Parquet file, or in its bytes, with their numbers; JSON text in NESTED columns is read."""
+    if isinstance(source, Path) and not source.exists():
+        raise NotThereError(f"{source}: no such file; give the path of an existing one")
+    return ((n, _decoded(row)) for n, row in enumerate(pl.read_parquet(source).to_dicts(), start=1))
 
 
 def read_rows(path: Path, *, form: str = "") -> Iterator[tuple[int, dict[str, Any] | str]]:

@@ -7,7 +7,7 @@ import polars as pl
 from jobs.core.context import Context
 from jobs.core.errors import InputError
 from jobs.pages.catalogue import catalogue, fill_titles
-from jobs.pages.files import json_rows, parse_pages
+from jobs.pages.files import PARQUET, json_rows, parquet_rows, parse_pages
 from jobs.pages.human_set import without_sensitive
 from jobs.pages.model import pages_frame
 from jobs.pages.shown import coverage, launch_window, sampled_pages
@@ -42,9 +42,10 @@ def launch_pages(ctx: Context) -> tuple[pl.DataFrame, dict[str, Any]]:
 def _from_file(ctx: Context, system: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Pages of one system from the copy that the launch keeps; the system's letter goes into each page and its id."""
     name = f"launches/{ctx.run.launch_id}/pages-{system}.jsonl"
-    text = ctx.store.documents.read_bytes(name).decode("utf-8")
+    content = ctx.store.documents.read_bytes(name)
     only = ctx.corpora[0] if len(ctx.corpora) == 1 else ""
-    read = parse_pages(json_rows(text.split("\n")), name=name, defaults={"set": "launch", "corpus": only})
+    rows = parquet_rows(content) if content.startswith(PARQUET) else json_rows(content.decode("utf-8").split("\n"))
+    read = parse_pages(rows, name=name, defaults={"set": "launch", "corpus": only})
     pages = [_of_system(page, system) for page in read.pages]
     unknown = sorted({page["corpus"] for page in pages} - set(ctx.corpora))
     if unknown:

@@ -1,6 +1,4 @@
-"""Files of pages, outcomes and the sample: what is accepted, what is refused and why."""
-
-import json
+"""Files of pages and the sample: what is accepted, what is refused and why."""
 
 import polars as pl
 import pytest
@@ -9,7 +7,6 @@ from jobs.core.errors import InputError, NotThereError
 from jobs.core.keys import key_hex, query_key
 from jobs.pages.files import parse_pages, read_pages, write_pages
 from jobs.pages.model import page_dicts, pages_frame
-from jobs.pages.outcomes import join_counts, read_outcomes
 from jobs.pages.sample import even_shares, sample_queries
 from jobs.pages.show import page_text
 from jobs.pages.shown import coverage, page_views, smallest
@@ -87,29 +84,6 @@ def test_show_has_a_line_for_everything():
     text = page_text({**parsed(PAGE).pages[0], "truth": 0.5, "truth_standard_error": 0.1, "made": {"from": "here"}})
     for said in ("Jazz  Piano", "12345", "0.500, 95% interval 0.304 to 0.696", "from: here", "human label: -"):
         assert said in text
-
-
-def test_outcomes_by_key_or_by_query(tmp_path):
-    key = key_hex(query_key("c", "en", "jazz"))
-    rows = [
-        {"query_key": key, "system_a": 1, "system_b": "2.5", "n_a": 10},
-        {"query": "Blues", "system_a": 0, "system_b": 0},
-        {"query": " JAZZ", "system_a": 1, "system_b": 1},
-        {"query_key": "xyz", "system_a": 1, "system_b": 1},
-        {"query": "rock", "system_a": 1},
-        {"system_a": 1, "system_b": 1},
-    ]
-    path = tmp_path / "o.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    got = read_outcomes(path, corpus="c", locale="en")
-    assert got.rows[key] == {"system_a": 1, "system_b": 2.5, "n_a": 10, "n_b": None, "standard_error_a": None,
-                             "standard_error_b": None}  # fmt: skip
-    assert set(got.rows) == {key, key_hex(query_key("c", "en", "blues"))}
-    assert [line for line, _ in got.refused] == [3, 4, 5, 6], "twice, no key, no number, nothing"
-
-
-def test_join_counts():
-    assert join_counts({"1", "2", "3"}, {"3", "4"}) == {"both": 1, "pages_only": 2, "outcomes_only": 1}
 
 
 def queries(n, *, start=0, users=50, locale="en"):

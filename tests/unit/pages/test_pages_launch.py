@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from io import BytesIO
 
 import polars as pl
 import pytest
@@ -59,6 +60,16 @@ def test_pages_of_two_files(launch):
     assert json.loads(frame["items"][0])[0]["title"] == "Song number 1", "titles come from the catalogue"
     assert summary["file_b"]["refused"] == 1
     assert (summary["coverage"]["queries_both"], summary["coverage"]["queries_a_only"]) == (1, 1)
+
+
+def test_pages_may_come_as_parquet(launch):
+    register(launch, b=[page("p", "item-2")])
+    frame = pl.DataFrame({"page_id": ["p"], "query": ["sad piano"], "items": ['[{"item_id": "item-1"}]']})
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    launch.store.documents.write_bytes(f"launches/{launch.run.launch_id}/pages-a.jsonl", buffer.getvalue())
+    job.run(launch)
+    assert sorted(launch.read("pages", run=launch.run.key)["page_id"]) == ["a-p", "b-p"]
 
 
 def test_an_unknown_corpus_is_refused(launch):
