@@ -15,7 +15,8 @@ from jobs.core.progress import Progress
 from jobs.core.settings import Judging, load_settings
 from jobs.judging.batch_run import batch_states
 from jobs.judging.file_mode import FileJob, plan_files, run_files, submit_files
-from jobs.judging.shards import commit, judge_run, labels_file, plan, run_shard, submit_shard
+from jobs.judging.shard_task import labels_file
+from jobs.judging.shards import commit, judge_run, plan, run_shard, submit_shard
 from jobs.judging.sitting import with_paths
 from schemas.judgments import VARIANTS
 

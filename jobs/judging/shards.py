@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from jobs.core.context import Context
-from jobs.core.embedding import embedder_for
 from jobs.core.errors import NotThereError, UsageError
-from jobs.core.settings import Judging, Settings
-from jobs.core.storage import is_object_store
+from jobs.core.settings import Judging
 from jobs.judging import baseline
+from jobs.judging.evidence_use import evidence_use
 from jobs.judging.inputs import Page
 from jobs.judging.labels import LabelStore
-from jobs.judging.local import serving
 from jobs.judging.planning import plan_works, seconds_for
-from jobs.judging.runner import Tally, Work
-from jobs.judging.session import judge_works, submit_works
+from jobs.judging.shard_task import ShardTask, labels_file
 from jobs.judging.sitting import Sitting, with_paths
 from jobs.judging.store_pages import (
     Cards,
@@ -30,10 +25,10 @@ from jobs.judging.store_pages import (
     staged_rows,
     table_row,
 )
-from jobs.judging.tonight import BASELINE_SHARD_PAGES, Shard, cut, variants_of
+from jobs.judging.tonight import BASELINE_SHARD_PAGES, Shard, cut, main_variant, variants_of
+from jobs.judging.trust import planned_calls
 from jobs.judging.views import needs_plain, shown_rows
-
-BASELINE = "offline-baseline"
+from schemas.judgments import GROUNDED
 
 
 def plan(ctx: Context) -> dict[str, Any]:
@@ -42,9 +37,9 @@ def plan(ctx: Context) -> dict[str, Any]:
     pages = chosen_pages(ctx, most=judging.max_pages) if variants else []
     asked = tuple(variant for variant in variants if variant != "evidence_only")
     counts = Counter(page.corpus for page in pages)
-    size = BASELINE_SHARD_PAGES if judging.judge == BASELINE else judging.shard_pages
+    size = BASELINE_SHARD_PAGES if judging.judge == baseline.MODEL else judging.shard_pages
     shards = cut(counts, variants=asked, shard_pages=size, max_shards=judging.max_shards)
-    estimate = _estimate(ctx, judging, pages, asked)
+    estimate = _estimate(ctx, judging, pages, asked) | {"trust_calls": _trust_calls(judging, variants, shards)}
     ctx.store.documents.delete(f"{ctx.folder}/judging")
     body = {
         "judging": judging.model_dump(mode="json"),
@@ -69,7 +64,7 @@ def run_shard(ctx: Context, index: int, *, retry_unscored: bool = False) -> dict
     Pages without evidence are not asked about under a grounded variant: the commit gives them plain's label.
     """
     task, reused = _task(ctx, index, retry_unscored=retry_unscored)
-    rows, summary = task.baseline() if task.judging.judge == BASELINE else task.llm()
+    rows, summary = task.judge()
     found = {
         "shard": index,
         "corpus": task.shard.corpus,
@@ -87,7 +82,7 @@ def submit_shard(ctx: Context, index: int, *, retry_unscored: bool = False) -> d
     task, _ = _task(ctx, index, retry_unscored=retry_unscored)
     if not task.judging.batch:
         raise UsageError("--submit-only is for batches: set judging.batch, or give --batch to `hindcast judging plan`")
-    return {"shard": index, **submit_works(task.sitting(task.judging), task.works)}
+    return {"shard": index, **task.submit()}
 
 
 def commit(ctx: Context) -> dict[str, Any]:
@@ -108,7 +103,8 @@ def commit(ctx: Context) -> dict[str, Any]:
     old = [file.partition for file in ctx.store.files("judgments", where={"run": ctx.run.key})]
     replaced = {tuple(sorted(p.items())): p for p in [*old, *(file["partition"] for file in staged)]}
     ctx.store.commit_files("judgments", staged, replaced=list(replaced.values()))
-    return ctx.record("judging", _summary(body, done, len(rows)), tables=("judgments",))
+    summary = _summary(body, done, len(rows)) | {"trust": _trust(ctx, body, done, staged)}
+    return ctx.record("judging", summary, tables=("judgments",))
 
 
 def judge_run(ctx: Context, *, retry_unscored: bool = False) -> dict[str, Any]:
@@ -118,64 +114,7 @@ def judge_run(ctx: Context, *, retry_unscored: bool = False) -> dict[str, Any]:
     return commit(ctx)
 
 
-def labels_file(settings: Settings) -> Path:
-    """The label store of a store: inside it where it is a folder, beside the settings where it is an object store."""
-    uri = settings.store_uri
-    return (Path(settings.root) / ".hindcast" if is_object_store(uri) else Path(uri)) / "judging" / "labels.sqlite3"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Task:
-    """One shard's pages with everything that judging them needs."""
-
-    ctx: Context
-    judging: Judging
-    shard: Shard
-    pages: list[Page]
-    cards: Cards
-    budget_usd: float
-    retry_unscored: bool
-
-    def works(self) -> list[Work]:
-        return [(n, page, self.cards.get(page.page_id, ())) for n, page in enumerate(self.pages)]
-
-    def baseline(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        embedder = embedder_for(self.ctx.settings, say=self.ctx.progress.say)
-        fields = self.judging.item_fields
-        rows = baseline.judge(self.pages, self.cards, self.shard.variant, embedder, item_fields=fields)
-        tally = Tally()
-        for row in rows:
-            tally.add(row)
-        return rows, {"model": BASELINE, "rows": tally.rows, "labels": tally.labels, "calls": 0, "cost_usd": 0.0}
-
-    def llm(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        rows: list[tuple[int, dict[str, Any]]] = []
-
-        def sink(place: int, row: dict[str, Any]) -> None:
-            rows.append((place, row))
-            self.ctx.progress.tick(f"{self.shard.corpus} {self.shard.variant}", len(rows), len(self.pages))
-
-        with serving(self.judging, say=self.ctx.progress.say) as judging:
-            sitting = self.sitting(judging)
-            summary = {
-                "model": judging.model,
-                **judge_works(sitting, self.works, sink),
-            }
-        return [row for _, row in sorted(rows, key=lambda pair: pair[0])], summary
-
-    def sitting(self, judging: Judging) -> Sitting:
-        return Sitting(
-            judging=judging,
-            labels=labels_file(self.ctx.settings),
-            run=self.ctx.run.key,
-            variants=(self.shard.variant,),
-            budget_usd=self.budget_usd,
-            retry_unscored=self.retry_unscored,
-            say=self.ctx.progress.say,
-        )
-
-
-def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[_Task, list[str]]:
+def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[ShardTask, list[str]]:
     """A shard's task, and the ids of its pages that take plain's label."""
     body = _plan(ctx)
     if not 0 <= index < len(body["shards"]):
@@ -186,7 +125,7 @@ def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[_Task, lis
     pages = [page for page in run_pages(ctx, corpus=shard.corpus, only=body["only"]) if shard.holds(page.page_id)]
     cards = run_cards(ctx, pages)
     reused = {p.page_id for p in pages if needs_plain(shard.variant, _shown(p, cards, shard.variant))}
-    task = _Task(
+    task = ShardTask(
         ctx=ctx,
         judging=judging,
         shard=shard,
@@ -194,12 +133,13 @@ def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[_Task, lis
         cards=cards,
         budget_usd=judging.budget_usd * shard.pages / max(1, sum(s["pages"] for s in body["shards"])),
         retry_unscored=retry_unscored,
+        checks_trust=_checks_trust(shard, body["variants"]),
     )
     return task, sorted(reused)
 
 
 def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
-    if judging.judge == BASELINE or not pages:
+    if judging.judge == baseline.MODEL or not pages:
         return {"rows": len(pages) * len(variants), "calls": 0, "cost_usd": 0.0}
     if judging.judge == "local" and not judging.model:
         judging = judging.model_copy(update={"model": "local"})
@@ -214,6 +154,17 @@ def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: t
     with LabelStore(sitting.labels, run=sitting.run) as store:
         found = plan_works(sitting, ((n, page, cards.get(page.page_id, ())) for n, page in enumerate(pages)), store)
         return found.summary(seconds=seconds_for(found, sitting, store), budget_usd=judging.budget_usd)
+
+
+def _trust_calls(judging: Judging, variants: Sequence[str], shards: Sequence[Shard]) -> int:
+    if judging.judge == baseline.MODEL:
+        return 0
+    counts = {"repeat_pages": judging.repeat_pages, "anchor_pages": judging.anchor_pages}
+    return sum(planned_calls(shard.pages, **counts) for shard in shards if _checks_trust(shard, variants))
+
+
+def _checks_trust(shard: Shard, variants: Sequence[str]) -> bool:
+    return shard.part == 0 and shard.variant == main_variant(variants)
 
 
 def _shown(page: Page, cards: Cards, variant: str) -> tuple:
@@ -257,6 +208,22 @@ def _reused_rows(ctx: Context, done: list[dict[str, Any]], staged: list[dict[str
         for one in done
         for page_id in one["reuse_plain"]
     ]
+
+
+def _trust(
+    ctx: Context, body: dict[str, Any], done: list[dict[str, Any]], staged: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Checks of trust by corpus, and per grounded variant how its labels use the evidence; alarms said aloud."""
+    checks = {one["summary"]["corpus"]: one["summary"]["trust"] for one in done if "trust" in one["summary"]}
+    for corpus, found in checks.items():
+        if found["anchors"]["alarm"]:
+            changed, n = found["anchors"]["changed"], found["anchors"]["n"]
+            ctx.progress.say(
+                f"ALARM: {changed} of {n} anchor pages of {corpus} changed: the endpoint is not what it was"
+            )
+    rows = staged_rows(ctx, staged)
+    grounded = [variant for variant in body["variants"] if variant in GROUNDED]
+    return {"checks": checks, "evidence_use": {v: evidence_use(rows, variant=v) for v in grounded}}
 
 
 def _summary(body: dict[str, Any], done: list[dict[str, Any]], added: int) -> dict[str, Any]:

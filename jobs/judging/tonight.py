@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobs.core.context import Context
 from jobs.core.errors import UsageError
 from jobs.core.sampling import unit_hash
-from schemas.judgments import VARIANTS
+from schemas.judgments import GROUNDED, VARIANTS
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 BASELINE_SHARD_PAGES = 50_000  # of the baseline, which takes a minute for so many: a process costs more than a shard
@@ -58,6 +58,12 @@ def variants_of(ctx: Context) -> tuple[str, ...]:
     if no_evidence(ctx):
         chosen = {"plain"}
     return tuple(variant for variant in VARIANTS if variant in chosen)
+
+
+def main_variant(variants: Sequence[str]) -> str:
+    """The variant on which the judge's trust is checked: qri, else the first grounded one, else plain."""
+    grounded = [variant for variant in GROUNDED if variant in variants]
+    return "qri" if "qri" in grounded else next(iter(grounded), "plain")
 
 
 def no_evidence(ctx: Context) -> bool:

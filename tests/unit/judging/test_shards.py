@@ -12,12 +12,13 @@ from jobs.core.progress import Progress
 from jobs.core.settings import Settings
 from jobs.core.tables import Store
 from jobs.core.windows import Run, WindowLengths
+from jobs.judging import shard_task, trust
 from jobs.judging import shards as module
 from jobs.judging.shards import commit, judge_run, plan, run_shard
 from jobs.judging.tonight import cut, part_of, variants_of
 from schemas.cards import CARDS
 from schemas.pages import PAGES
-from tests.unit.judging.scripted import endpoint
+from tests.unit.judging.scripted import GOOD, completion, endpoint
 from tests.unit.judging.test_baseline import Axes
 
 SATURDAY, SUNDAY = date(2026, 11, 21), date(2026, 11, 22)
@@ -47,7 +48,7 @@ def card_row(run, name, *, set_="logs", query="rain song", relevance=0.1, row=1)
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     """Contexts on a store with twelve Logs pages, two human ones, and cards for half of the Logs pages."""
-    monkeypatch.setattr(module, "embedder_for", lambda settings, say=None: Axes())
+    monkeypatch.setattr(shard_task, "embedder_for", lambda settings, say=None: Axes())
     store = Store(str(tmp_path / "store"))
 
     def context(day=SATURDAY, *, backfill=False, **judging):
@@ -181,7 +182,7 @@ def test_more_corpora_than_shards_is_refused():
 
 def test_an_llm_judges_a_store_and_a_rerun_pays_nothing(make):
     with endpoint() as (url, calls):
-        ctx = make(judge="openai", base_url=url, model="m", shard_pages=5)
+        ctx = make(judge="openai", base_url=url, model="m", shard_pages=5, repeat_pages=0, anchor_pages=0)
         estimate = plan(ctx)
         first = judge_run(ctx)
         rows, asked = judged(ctx), len(calls.prompts)
@@ -200,3 +201,36 @@ def test_at_most_so_many_pages_in_all_shards(make):
     ctx = make(max_pages=5)
     judge_run(ctx)
     assert 1 <= judged(ctx)["page_id"].n_unique() <= 5
+
+
+def drifting(state):
+    """An endpoint whose grades depend on the night, and that grades pages turned round lower."""
+
+    def script(body, nth):
+        text = body["messages"][1]["content"]
+        grade = state["grade"] - (text.index('"sun"') < text.index('"rain"', text.index("result 1:")))
+        return 200, completion({**GOOD, "grade": grade, "cited": [1, 9] if "<evidence>" in text else []})
+
+    return script
+
+
+def test_trust_in_the_judge_is_measured_and_an_endpoint_that_changes_raises_an_alarm(make, monkeypatch):
+    monkeypatch.setattr(trust, "SHARE_OF_PAGES", 1.0)
+    state = {"grade": 2}
+    with endpoint(drifting(state)) as (url, _):
+        options = {"judge": "openai", "base_url": url, "model": "m"}
+        first = judge_run(make(SATURDAY, **options))["trust"]
+        again = judge_run(make(SATURDAY, **options))["trust"]
+        state["grade"] = 1
+        second = judge_run(make(date(2026, 11, 20), **options))["trust"]
+    checks = first["checks"]["tracks"]
+    assert checks["repeat"] == {"n": 5, "changed": 0, "same_share": 1.0, "mean_change": 0.0, "unscored": 0}
+    assert checks["evidence_order"]["changed"] == 0
+    assert (checks["result_order"]["changed"], checks["result_order"]["mean_change"]) == (5, -0.5)
+    assert (checks["anchors"]["n"], checks["anchors"]["alarm"]) == (5, False)
+    assert again == first
+    assert second["checks"]["tracks"]["anchors"]["changed"] == 5
+    assert second["checks"]["tracks"]["anchors"]["alarm"] is True
+    use = first["evidence_use"]["qri"]
+    assert (use["n"], use["cited_share"], use["invented_share"]) == (5, 1.0, 1.0)
+    assert use["moved"] == {"same": {"n": 5, "mean_value": 0.1}}
