@@ -14,8 +14,8 @@ from jobs.evidence.relevance import Prior
 from jobs.evidence.sums import CurveErrors, CurveValues, pair_sums
 from jobs.evidence.users import distinct_users
 
-BANDS = (1, 3, 10)
-"""Last mean rank of the bands of a rank-band prior; a fourth band is deeper."""
+BANDS = (1.5, 2.5, 3.5, 4.5, 5.5, 7.5, 10.5, 20.5)
+"""Upper ends, in mean rank, of the bands of a rank-band prior; one more band is deeper."""
 
 _WORKING = ("curve_variance", "inverse_clicks", "inverse_square_clicks", "inverse_exposure")
 

@@ -28,11 +28,11 @@ def days_of(files: Sequence[DataFile]) -> list[str]:
     return sorted({file.partition["event_day"] for file in files})
 
 
-def shares(rows: int, *, rows_a_task: int = ROWS_A_TASK) -> list[tuple[int, int]]:
+def shares(rows: int) -> list[tuple[int, int]]:
     """Inclusive (low, high) query keys of each task: the 16 ranges of the row groups, grouped by how many rows there
     are.
     """
-    tasks = min(RANGES, max(1, math.ceil(rows / rows_a_task)))
+    tasks = min(RANGES, max(1, math.ceil(rows / ROWS_A_TASK)))
     bounds = range_bounds()
     edges = [round(i * RANGES / tasks) for i in range(tasks + 1)]
     return [(bounds[first][0], bounds[end - 1][1]) for first, end in pairwise(edges)]
