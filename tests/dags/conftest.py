@@ -11,7 +11,8 @@ sys.path.insert(0, str(ROOT / "setup"))
 
 import airflow_here  # noqa: E402
 
-HOME = Path(tempfile.mkdtemp(prefix="airflow-"))
-os.environ |= airflow_here.variables(config=HOME / "hindcast.toml", home=HOME)
-
-collect_ignore_glob = [] if find_spec("airflow") else ["test_*.py"]  # `pytest tests` in the jobs environment
+if find_spec("airflow"):
+    HOME = Path(tempfile.mkdtemp(prefix="airflow-"))
+    os.environ |= airflow_here.variables(config=HOME / "hindcast.toml", home=HOME)
+else:  # `pytest tests` in the jobs environment
+    collect_ignore_glob = ["test_*.py"]
