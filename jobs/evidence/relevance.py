@@ -52,7 +52,7 @@ def score_interval(
         low = np.where(b + root > 0, 2 * c / (b + root), 0.0)
         high = np.where(a > 0, (b + root) / (2 * np.where(a > 0, a, 1.0)), np.inf)
     estimate = ratio(clicks, examined)
-    return np.minimum(low, estimate), np.where(np.isfinite(high), high, np.maximum(1.0, estimate))
+    return np.minimum(low, estimate), np.maximum(np.where(np.isfinite(high), high, 1.0), estimate)
 
 
 @dataclass(frozen=True, kw_only=True)
