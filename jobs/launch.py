@@ -15,6 +15,7 @@ from jobs.core.publish import published
 from jobs.core.settings import Settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
+from jobs.core.windows import Window
 from jobs.night import run_flow
 from schemas.names import launch_id, plain_name
 
@@ -31,6 +32,9 @@ RankerAOption = Annotated[str, typer.Option("--ranker-a", help="Take system a's 
 RankerBOption = Annotated[str, typer.Option("--ranker-b", help="Take system b's pages from the log: this ranker.")]
 EvidenceDaysOption = Annotated[int, typer.Option("--evidence-days", help="Evidence window of this launch; 0: setting.")]
 GapDaysOption = Annotated[int, typer.Option("--gap-days", help="Gap of this launch; -1: the setting.")]
+PagesWindowOption = Annotated[
+    str, typer.Option("--pages-window", help="With rankers: days whose pages are sampled, FIRST:END; default: the gap.")
+]
 OutcomesOption = Annotated[str, typer.Option("--outcomes", help="outcomes.jsonl of the finished A/B test.")]
 
 
@@ -95,10 +99,11 @@ def forecast(
     ranker_b: RankerBOption = "",
     evidence_days: EvidenceDaysOption = 0,
     gap_days: GapDaysOption = -1,
+    pages_window: PagesWindowOption = "",
     json_: cli.JsonOption = False,
 ) -> None:
     """Build evidence that cannot touch the launch, judge both systems' pages and freeze the forecast."""
-    _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days)
+    _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days, pages_window)
     _run(config, id_, "forecast", json_)
 
 
@@ -130,6 +135,7 @@ def register_command(
     ranker_b: RankerBOption = "",
     evidence_days: EvidenceDaysOption = 0,
     gap_days: GapDaysOption = -1,
+    pages_window: PagesWindowOption = "",
     outcomes: OutcomesOption = "",
     json_: cli.JsonOption = False,
 ) -> None:
@@ -138,7 +144,7 @@ def register_command(
         settings = cli.settings_of(config)
         save_outcomes(Store(settings.store_uri), settings, id_=id_, outcomes=outcomes)
     else:
-        _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days)
+        _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days, pages_window)
     with cli.context(config=config, launch=id_) as ctx:
         cli.finish(register(ctx), as_json=json_)
 
@@ -153,6 +159,7 @@ def _keep(
     ranker_b: str,
     evidence_days: int,
     gap_days: int,
+    pages_window: str,
 ) -> None:
     settings = cli.settings_of(config)
     windows: dict[str, int] = {"evidence_days": evidence_days} if evidence_days else {}
@@ -166,7 +173,15 @@ def _keep(
         "ranker_a": ranker_a,
         "ranker_b": ranker_b,
     }
+    if pages_window:
+        parameters["pages_window"] = _days_of(pages_window)
     save_parameters(Store(settings.store_uri), settings, parameters=parameters)
+
+
+def _days_of(text: str) -> list[str]:
+    first, _, end = text.partition(":")
+    window = Window(cli.parse_day(first, option="--pages-window"), cli.parse_day(end, option="--pages-window"))
+    return [window.start.isoformat(), window.end.isoformat()]
 
 
 def _run(config: str, id_: str, use: str, json_: bool) -> None:
