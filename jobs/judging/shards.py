@@ -54,7 +54,7 @@ def plan(ctx: Context) -> dict[str, Any]:
         "pages": len(pages),
         "variants": list(variants),
         **estimate,
-        "shards": body["shards"],
+        "shards": [shard | {"batch": judging.batch} for shard in body["shards"]],
     }
 
 
