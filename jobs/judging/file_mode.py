@@ -16,12 +16,15 @@ from jobs.judging.files import CardFile, RowSpool, read_pages, works
 from jobs.judging.labels import LabelStore
 from jobs.judging.local import serving
 from jobs.judging.planning import plan_works, seconds_for
+from jobs.judging.prompts import check_fields
 from jobs.judging.runner import Sink, Tally, Work
 from jobs.judging.sampling import at_most
 from jobs.judging.session import judge_works, submit_works
 from jobs.judging.sitting import Sitting, llm_variants
 
 CHUNK = 2_000  # pages that the baseline judges at once: full batches for the embedding model, flat memory
+
+FIRST = 1_000  # pages in which a metadata field must occur to be believed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,8 @@ def run_files(job: FileJob, progress: Progress) -> dict[str, Any]:
             spool.add(place * width + columns[row["variant"]], row)
             progress.tick("judged", spool.rows, total)
 
+        if job.judging.item_fields:
+            check_fields(job.judging.item_fields, list(islice(read_pages(job.pages), FIRST)))
         summary: dict[str, Any] = {"judge": job.judging.judge}
         if job.asked:
             with serving(job.judging, say=progress.say) as judging:

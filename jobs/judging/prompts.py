@@ -69,6 +69,15 @@ def load_prompts(*, kind: Kind = "page", folder: str = "", item_fields: tuple[st
     )
 
 
+def check_fields(fields: Sequence[str], pages: Sequence[Page]) -> None:
+    """Raise UsageError for a metadata field that no item of `pages` has: a misspelt one would silently show nothing."""
+    known = {name for page in pages for item in page.items for name in item.metadata}
+    missing = [name for name in fields if name not in known]
+    if missing and pages:
+        there = ", ".join(sorted(known)[:20]) or "none"
+        raise UsageError(f"judging.item_fields names {missing[0]!r}, which no item has: there are {there}")
+
+
 def render(prompts: PromptSet, page: Page, rows: Sequence[ShownRow], *, variant: str) -> str:
     """The user's message for `page` with the evidence `rows` that `variant` shows (none: the plain message)."""
     evidence = _evidence_block(prompts, rows, variant=variant) if rows else ""

@@ -14,6 +14,7 @@ from jobs.judging.evidence_use import evidence_use
 from jobs.judging.inputs import Page
 from jobs.judging.labels import LabelStore
 from jobs.judging.planning import plan_works, seconds_for
+from jobs.judging.prompts import check_fields
 from jobs.judging.shard_task import ShardTask, labels_file
 from jobs.judging.sitting import Sitting, with_paths
 from jobs.judging.store_pages import (
@@ -35,6 +36,7 @@ def plan(ctx: Context) -> dict[str, Any]:
     """Fix the run's shards and say what they will ask, cost and take; nothing is sent."""
     judging, variants = with_paths(ctx.settings), variants_of(ctx)
     pages = chosen_pages(ctx, most=judging.max_pages) if variants else []
+    check_fields(judging.item_fields, pages)
     asked = tuple(variant for variant in variants if variant != "evidence_only")
     counts = Counter(page.corpus for page in pages)
     size = BASELINE_SHARD_PAGES if judging.judge == baseline.MODEL else judging.shard_pages
