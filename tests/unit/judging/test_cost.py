@@ -38,7 +38,8 @@ def test_the_budget_reserves_before_it_spends():
 def row(label, *, model="m", reason=None, tokens=10, cached=False):
     return {
         "model": model, "sample": 3, "label": label, "reason": reason, "expected_label": label,
-        "rationale": f"r{label}", "tokens_in": tokens, "tokens_out": 1, "cached": cached, "possibly_billed_twice": False,
+        "rationale": f"r{label}", "tokens_in": tokens, "tokens_out": 1, "cached": cached,
+        "possibly_billed_twice": False,
     }  # fmt: skip
 
 
