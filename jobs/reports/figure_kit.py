@@ -46,6 +46,12 @@ def look(variant: str, place: int = 0) -> tuple[str, str]:
     return LOOK.get(variant) or OTHERS[place % len(OTHERS)]
 
 
+def tint(colour: str, strength: float) -> str:
+    """The colour mixed with white, opaque, so that a hatch in the colour itself stays visible on it."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - strength * (255 - p)):02x}" for p in parts)
+
+
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 

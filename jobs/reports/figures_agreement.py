@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from jobs.reports.figure_kit import FAINT, GREY, Drawing, label_of, look, new_figure
+from jobs.reports.figure_kit import FAINT, GREY, Drawing, label_of, look, new_figure, tint
 from jobs.reports.verdict import short
 
 
@@ -84,7 +84,7 @@ def _boxes(axes: Any, by_variant: dict[str, list[dict[str, Any]]], subset: str) 
         if stats:
             drawn = axes.bxp(stats, positions=places, widths=0.3, showfliers=False, patch_artist=True)
             for box in drawn["boxes"]:
-                box.set(facecolor=colour, alpha=0.35 if i == 0 else 0.6, edgecolor=colour, hatch=None if i else "///")
+                box.set(facecolor=tint(colour, 0.3 if i == 0 else 0.55), edgecolor=colour, hatch=None if i else "///")
             for line in (*drawn["medians"], *drawn["whiskers"], *drawn["caps"]):
                 line.set(color=colour, linewidth=1.4)
     counts = sum(b["n"] for b in next(iter(by_variant.values()), []))
@@ -100,20 +100,15 @@ def _swatch(variant: str, place: int) -> Any:
     from matplotlib.patches import Patch
 
     colour, _ = look(variant, place)
-    return Patch(
-        facecolor=colour,
-        alpha=0.35 if place == 0 else 0.6,
-        edgecolor=colour,
-        hatch=None if place else "///",
-        label=label_of(variant),
-    )
+    face = tint(colour, 0.3 if place == 0 else 0.55)
+    return Patch(facecolor=face, edgecolor=colour, hatch=None if place else "///", label=label_of(variant))
 
 
 def _boxes_title(flipped: dict[str, list[dict[str, Any]]], who: str) -> str:
     rises = {v: [b["median"] for b in boxes] for v, boxes in flipped.items() if len(boxes) > 1}
-    grew = [v for v, medians in rises.items() if medians[-1] > medians[0]]
     if not rises:
         return f"Truth of {who} by label: no page flipped"
+    grew = [v for v, medians in rises.items() if medians[-1] > medians[0]]
     names = " and ".join(label_of(v) for v in grew)
     return (
         f"On flipped pages the truth rises with the label of {names}"

@@ -77,7 +77,9 @@ def percent(value: float | None) -> str:
 
 def span(low: float | None, high: float | None) -> str:
     """An interval, or a dash."""
-    return "–" if low is None or high is None else f"{short(low)} to {short(high)}"
+    if low is None or high is None:
+        return "–"
+    return " to ".join(short(0.0 if abs(x) < 0.0005 else x) for x in (low, high))
 
 
 def count(value: float | None) -> str:
