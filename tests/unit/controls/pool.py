@@ -21,6 +21,16 @@ SHUFFLED = "shuffled"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Graded:
+    """Pages of one seed with a column of grades per variant, those under shuffled cards, outcomes of the A/B test; and
+    per corpus the fitted and the planted examination by rank.
+    """
+
+    pages: pl.DataFrame
+    examination: dict[str, tuple[list[float], list[float]]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gain:
     """A difference of two judges with its 95% interval, by bootstrap over queries."""
 
@@ -35,16 +45,19 @@ class Gain:
 
 def graded_night(
     seed: int, *, embedder: Encoder, variants: tuple[str, ...], poor_share: float | None = None
-) -> pl.DataFrame:
-    """Pages of one seed with a column of grades per variant, those under shuffled cards, and outcomes of the A/B
-    test.
-    """
-    night = make_night(make_world(seed=seed, size=SIZE, poor_share=poor_share), embedder=embedder)
+) -> Graded:
+    """One night of one seed, graded under `variants` and with shuffled cards."""
+    world = make_world(seed=seed, size=SIZE, poor_share=poor_share)
+    night = make_night(world, embedder=embedder)
     pages = night.pages.with_columns(pl.lit(seed).alias("seed"))
     for variant in variants:
         pages = _with_grades(pages, night.grades(variant), variant)
     pages = _with_grades(pages, night.grades("qri", cards=_shuffled(night, seed)), SHUFFLED)
-    return pages.join(night.outcomes, on="query_key", how="left")
+    curves = {c: [r.propensity for r in curve.ranks] for c, curve in night.curves.items()}
+    return Graded(
+        pages=pages.join(night.outcomes, on="query_key", how="left"),
+        examination={c: (fitted, world.corpora[c].examination[0].tolist()) for c, fitted in curves.items()},
+    )
 
 
 def _with_grades(pages: pl.DataFrame, graded: pl.DataFrame, name: str) -> pl.DataFrame:
