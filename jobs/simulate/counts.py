@@ -3,7 +3,7 @@ tables.
 """
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import date
 
 import numpy as np
 import polars as pl
@@ -97,8 +97,3 @@ def user_hashes(users: np.ndarray) -> np.ndarray:
 
 def _typed(frame: pl.DataFrame, schema: dict) -> pl.DataFrame:
     return frame.select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
-
-
-def days_between(first: date, last: date) -> list[date]:
-    """All days from `first` to `last`, both included."""
-    return [first + timedelta(days=i) for i in range((last - first).days + 1)]

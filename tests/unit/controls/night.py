@@ -13,7 +13,6 @@ from jobs.cards.build import select_rows
 from jobs.cards.thresholds import SHIPPED
 from jobs.core.embedding import PACKAGED, Encoder
 from jobs.core.keys import key_from_hex
-from jobs.core.sampling import unit_hashes
 from jobs.core.windows import Run, WindowLengths, composes_filter, evaluation_filter, evidence_filter
 from jobs.evidence.users import distinct_users
 from jobs.evidence.window import sum_window
@@ -25,7 +24,8 @@ from jobs.pages.truth import page_truth
 from jobs.propensity.curve import Curve
 from jobs.propensity.estimate import Options, fit
 from jobs.simulate.counts import daily_counts, daily_users
-from jobs.simulate.planted import SYSTEMS, discounts, human_pages, make_launch, page_rows, rater_labels
+from jobs.simulate.files import planted_relevance
+from jobs.simulate.planted import SYSTEMS, human_pages, make_launch, page_rows, rater_labels
 from jobs.simulate.sizes import CORPORA, LAST_DAY
 from jobs.simulate.world import World
 
@@ -148,8 +148,6 @@ def _json(name: str) -> pl.Expr:
 
 
 def _planted(world: World, corpus: str) -> pl.DataFrame:
-    from jobs.simulate.files import planted_relevance
-
     frame = planted_relevance(world, corpus=corpus)
     return frame.select("query_key", "item_key", pl.col("relevance").alias("relevance_right"))
 
@@ -206,11 +204,3 @@ def _cards(world: World, corpus: str, pages: pl.DataFrame, evidence: pl.DataFram
         exact=pl.col("query_key") == pl.col("page_query"), near=pl.col("similarity") > NEAR_DUPLICATE
     )
     return select_rows(candidates, top_k=TOP_K).with_columns(corpus=pl.lit(corpus))
-
-
-def sampled(pages: pl.DataFrame, *, share: float) -> pl.DataFrame:
-    """A stable share of the queries' pages."""
-    return pages.filter(unit_hashes(pages["query_key"].to_numpy()) < share)
-
-
-__all__ = ["Night", "discounts", "make_night", "sampled"]
