@@ -79,7 +79,7 @@ class Answerer:
         key = question.key
         answer = await self._endpoint.ask(
             question.asker.body(question, more_output=more_output),
-            tokens=tokens,
+            tokens=tokens + question.asker.settings.max_output_tokens,  # as providers count towards their limits
             sending=lambda: self._store.sending(key),
             unbilled=lambda: self._store.unbilled(key),
         )

@@ -44,9 +44,9 @@ class Dialect:
         return body
 
 
-async def dialect_of(endpoint: Endpoint, store: LabelStore, *, model: str) -> Dialect:
-    """The remembered dialect of this endpoint and model, or a probe's result, which is remembered."""
-    name = note_name(endpoint.settings.base_url, model)
+async def dialect_of(endpoint: Endpoint, store: LabelStore, *, address: str, model: str) -> Dialect:
+    """The remembered dialect of this endpoint (by its address) and model, or a probe's result, which is remembered."""
+    name = _note_name(address, model)
     known = store.note(name)
     if known:
         return Dialect(**orjson.loads(known))
@@ -55,15 +55,14 @@ async def dialect_of(endpoint: Endpoint, store: LabelStore, *, model: str) -> Di
     return found
 
 
-def known_dialect(store: LabelStore, *, base_url: str, model: str) -> Dialect:
+def known_dialect(store: LabelStore, *, address: str, model: str) -> Dialect:
     """The remembered dialect, or the fullest form where nobody has asked yet (for plans, which send nothing)."""
-    known = store.note(note_name(base_url, model))
+    known = store.note(_note_name(address, model))
     return Dialect(**orjson.loads(known)) if known else Dialect(logprobs=False)
 
 
-def note_name(base_url: str, model: str) -> str:
-    """Name under which a dialect is remembered."""
-    return f"dialect {base_url or 'default'} {model}"
+def _note_name(address: str, model: str) -> str:
+    return f"dialect {address} {model}"
 
 
 async def probe(ask: Callable[[Mapping[str, Any]], Awaitable[Answer]], *, model: str = "") -> Dialect:

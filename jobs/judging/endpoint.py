@@ -177,6 +177,8 @@ class Endpoint:
         question.lost += failure.billed
         if not failure.billed:
             question.unbilled()
+        if failure.overload:
+            self._gate.was_busy()
         now = time.monotonic()
         self._not_before = max(self._not_before, now + min(failure.retry_after_s or 0.0, LONGEST_WAIT_S))
         if failure.kind in ("down", "lost"):
@@ -185,7 +187,6 @@ class Endpoint:
             return _TryAgain(failure, last=question.attempts >= ATTEMPTS, patience_s=self._deadline - now)
         self._reached()
         if failure.kind == "busy":
-            self._gate.was_busy()
             return _TryAgain(failure, last=False, patience_s=self._deadline - now)
         return _final(failure, question)
 

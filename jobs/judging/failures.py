@@ -37,12 +37,14 @@ class Unsupported(Unanswered):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failed call. `retry_after_s` is what the server asked for; `billed` is True where it may cost money."""
+    """A failed call. `retry_after_s` is what the server asked for; `billed` is True where it may cost money; `overload`
+    where fewer calls at once would help."""
 
     kind: Kind
     message: str
     retry_after_s: float | None = None
     billed: bool = False
+    overload: bool = False
 
 
 _TOO_LONG = re.compile(
@@ -61,7 +63,8 @@ def failure_of(error: BaseException, *, secret: str = "") -> Failure:
     message = redacted(f"{name}: {error.__cause__ or error}", secret=secret)
     if name in _NEVER_SENT:
         return Failure(kind="down", message=message)
-    return Failure(kind="lost", message=message, billed=True)
+    slow = isinstance(error, openai.APITimeoutError | TimeoutError)
+    return Failure(kind="lost", message=message, billed=True, overload=slow)
 
 
 def redacted(text: str, *, secret: str = "") -> str:
@@ -94,9 +97,11 @@ def _of_status(error: openai.APIStatusError, *, secret: str) -> Failure:
     if status in (401, 403, 404) or code in _QUOTA:
         return Failure(kind="fatal", message=message)
     if status == 429:
-        return Failure(kind="busy", message=message, retry_after_s=retry_after_s(error.response.headers))
+        wait = retry_after_s(error.response.headers)
+        return Failure(kind="busy", message=message, retry_after_s=wait, overload=True)
     if status in (408, 409, 425) or (status >= 500 and status != 501):
-        return Failure(kind="down", message=message, retry_after_s=retry_after_s(error.response.headers))
+        wait = retry_after_s(error.response.headers)
+        return Failure(kind="down", message=message, retry_after_s=wait, overload=status in (503, 529))
     if status == 413 or _TOO_LONG.search(text):
         return Failure(kind="too_long", message=message)
     if "content_filter" in text or "content_policy" in text:

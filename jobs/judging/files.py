@@ -6,6 +6,7 @@ Files of 100,000 pages are read as they are needed: of the cards only places are
 from __future__ import annotations
 
 import os
+import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,8 +78,8 @@ class RowSpool:
     def __init__(self, target: Path):
         target.parent.mkdir(parents=True, exist_ok=True)
         self._target = target
-        self._draft = target.with_name(f".{target.name}.{os.getpid()}.rows")
-        self._file = self._draft.open("w+b")
+        # Without a name, so that nothing is left after a kill.
+        self._file = tempfile.TemporaryFile(dir=target.parent)  # noqa: SIM115 - closed by __exit__
         self._places = array("q")
         self.rows = 0
         self._end = 0
@@ -88,7 +89,6 @@ class RowSpool:
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._file.close()
-        self._draft.unlink(missing_ok=True)
 
     def add(self, index: int, row: dict[str, Any]) -> None:
         """Keep the row that belongs at place `index`."""

@@ -73,7 +73,9 @@ async def _in_batches(sitting: Sitting, works: Works, sink: Sink, store: LabelSt
 
 
 async def _askers(endpoint: Endpoint, sitting: Sitting, store: LabelStore) -> list[Asker]:
-    return sitting.askers({model: await dialect_of(endpoint, store, model=model) for model in sitting.models})
+    return sitting.askers(
+        {model: await dialect_of(endpoint, store, address=sitting.address, model=model) for model in sitting.models}
+    )
 
 
 def _judge(

@@ -141,11 +141,9 @@ def identity(sitting: Sitting) -> str:
     """Hash of everything that makes this judge what it is: another judge on purpose has anchors of its own."""
     judging, prompts = sitting.judging, sitting.prompts()
     parts = [
-        judging.base_url, sitting.models, sitting.variants, asdict(prompts), judging.temperature,
+        sitting.address, sitting.models, sitting.variants, asdict(prompts), judging.temperature,
         judging.max_output_tokens, judging.samples,
     ]  # fmt: skip
-    if judging.judge == "local":
-        parts[0] = ""  # a new port every night
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 

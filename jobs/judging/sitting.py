@@ -56,7 +56,7 @@ class Sitting:
 
     def planned_askers(self, store: LabelStore) -> list[Asker]:
         """Askers as far as they are known without asking the endpoint anything."""
-        known = {m: known_dialect(store, base_url=self.judging.base_url, model=m) for m in self.models}
+        known = {m: known_dialect(store, address=self.address, model=m) for m in self.models}
         return self.askers(known)
 
     def prices(self) -> dict[str, Price | None]:
@@ -71,9 +71,14 @@ class Sitting:
         names = EndpointSettings.__dataclass_fields__
         return EndpointSettings(**{n: v for n, v in self.judging.model_dump().items() if n in names and n != "model"})
 
+    @property
+    def address(self) -> str:
+        """What notes about the endpoint are kept under; a local server has another port every time."""
+        return "local" if self.judging.judge == "local" else self.judging.base_url or "default"
+
     def pace_note(self) -> str:
         """Name under which the calls per second of a run are remembered, for plans."""
-        return f"pace {self.judging.base_url or 'default'} {self.judging.model}"
+        return f"pace {self.address} {self.judging.model}"
 
     def _ask_settings(self, prompts: PromptSet, dialect: Dialect, *, model: str, sample: int) -> AskSettings:
         judging = self.judging
