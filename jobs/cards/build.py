@@ -14,8 +14,9 @@ CARD = ["page_id", "item_id"]
 DECIMALS = 6
 """Similarities are rounded before they are compared, so that equal texts tie on every machine."""
 
-FAISS_FROM = 50_000  # historical queries of one item; below it one product of matrices is as quick and needs no index
-CELLS = 4_000_000  # similarities held at once, 32 MB
+SLACK = 1e-5  # single-precision products of vectors of length 1 differ from the exact ones by less than 1e-6
+FAISS_FROM = 50_000  # historical queries of one item; below it one product is as quick and needs no index
+CELLS = 4_000_000  # similarities held at once, 16 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,56 +60,51 @@ def closest(item: ItemPages, vectors: np.ndarray, *, keep: int) -> Iterator[tupl
     """For each page of the item: (page number, evidence rows, similarities rounded to DECIMALS).
 
     Kept are all rows above the page's threshold and the `keep` most similar below it, with everything that ties with
-    the last of them; so a card and its near-duplicates are whole, whatever else the item has.
+    the last of them; so a card and its near-duplicates are whole, whatever else the item has. A quick product (or an
+    exact FAISS index, for very many queries) proposes rows, the same product in double precision decides.
     """
-    if len(item.history) >= FAISS_FROM:
-        yield from _closest_by_index(item, vectors, keep=keep)
-        return
-    history = vectors[item.history_vectors].astype(np.float64)
-    step = max(1, CELLS // max(len(history), 1))
-    for start in range(0, len(item.pages), step):
-        pages = slice(start, start + step)
-        cosine = np.round(history @ vectors[item.page_vectors[pages]].astype(np.float64).T, DECIMALS)
-        for number, column, threshold in zip(item.pages[pages], cosine.T, item.thresholds[pages], strict=True):
-            kept = _kept(column, threshold, keep)
-            yield number, item.history[kept], column[kept]
-
-
-def _kept(cosine: np.ndarray, threshold: float, keep: int) -> np.ndarray:
-    near = cosine > threshold
-    below = cosine[~near]
-    if len(below) <= keep:
-        return np.arange(len(cosine))
-    last = -np.partition(-below, keep - 1)[keep - 1]
-    return np.flatnonzero(near | (cosine >= last))
-
-
-def _closest_by_index(
-    item: ItemPages, vectors: np.ndarray, *, keep: int
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The same rows by an exact FAISS index: it proposes more than are needed, the same product as above decides."""
-    import faiss
-
-    faiss.omp_set_num_threads(1)
-    history = np.ascontiguousarray(vectors[item.history_vectors])
-    index = faiss.IndexFlatIP(history.shape[1])
-    index.add(history)
-    for number, page, threshold in zip(item.pages, item.page_vectors, item.thresholds, strict=True):
-        query = vectors[page]
-        rows = _proposed(index, query, threshold, keep)
-        cosine = np.round(history[rows].astype(np.float64) @ query.astype(np.float64), DECIMALS)
+    history = vectors[item.history_vectors]
+    propose = _by_index if len(history) >= FAISS_FROM else _by_product
+    proposals = propose(history, vectors[item.page_vectors], item.thresholds, keep)
+    for number, page, threshold, rows in zip(item.pages, item.page_vectors, item.thresholds, proposals, strict=True):
+        cosine = np.round(history[rows].astype(np.float64) @ vectors[page].astype(np.float64), DECIMALS)
         kept = _kept(cosine, threshold, keep)
         yield number, item.history[rows[kept]], cosine[kept]
 
 
-def _proposed(index, query: np.ndarray, threshold: float, keep: int) -> np.ndarray:
-    """Rows, ascending, that hold everything above the threshold and at least `keep` below it, ties included."""
-    slack = 10.0**-DECIMALS  # float32 sums and rounding stay within it
-    wanted = 4 * keep
-    while True:
-        found, rows = index.search(query[None, :], min(wanted, index.ntotal))
-        below = found[0][found[0] <= threshold - slack]
-        settled = len(below) > keep and below[-1] < below[keep - 1] - 2 * slack
-        if settled or wanted >= index.ntotal:
-            return np.sort(rows[0])
-        wanted *= 4
+def _kept(cosine: np.ndarray, threshold: float, keep: int, slack: float = 0.0) -> np.ndarray:
+    """Rows above the threshold, and the `keep` best below it with all that tie; `slack` widens both cuts."""
+    near = cosine > threshold - slack
+    below = cosine[~near]
+    if len(below) <= keep:
+        return np.arange(len(cosine))
+    last = -np.partition(-below, keep - 1)[keep - 1]
+    return np.flatnonzero(near | (cosine >= last - slack))
+
+
+def _by_product(history: np.ndarray, pages: np.ndarray, thresholds: np.ndarray, keep: int) -> Iterator[np.ndarray]:
+    """Proposed rows of each page, ascending, from products in single precision."""
+    step = max(1, CELLS // max(len(history), 1))
+    for start in range(0, len(pages), step):
+        rough = history @ pages[start : start + step].T
+        for column, threshold in zip(rough.T, thresholds[start : start + step], strict=True):
+            yield _kept(column, threshold, keep, SLACK)
+
+
+def _by_index(history: np.ndarray, pages: np.ndarray, thresholds: np.ndarray, keep: int) -> Iterator[np.ndarray]:
+    """The same from an exact FAISS index, which is asked for more until everything that is wanted has come."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexFlatIP(history.shape[1])
+    index.add(np.ascontiguousarray(history))
+    for page, threshold in zip(pages, thresholds, strict=True):
+        wanted = 4 * keep
+        while True:
+            found, rows = index.search(page[None, :], min(wanted, index.ntotal))
+            below = found[0][found[0] <= threshold - SLACK]
+            settled = len(below) > keep and below[-1] < below[keep - 1] - 2 * SLACK
+            if settled or wanted >= index.ntotal:
+                break
+            wanted *= 4
+        yield np.sort(rows[0])

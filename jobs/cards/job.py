@@ -27,7 +27,8 @@ def run(ctx: Context) -> dict[str, Any]:
     limits = thresholds(ctx.store, model=embedder.name, revision=embedder.revision, settings=ctx.settings.evidence)
     specs = share_specs(ctx, page_items, evidence, embedder, limits)
     results = run_tasks(ctx.spark, build_share, specs, label="cards: closest historical queries")
-    sets = page_items["set"].unique().sort().to_list()
+    own = {"launch"} if ctx.run.launch_id else {"logs", "human"}
+    sets = sorted(own | set(page_items["set"]))
     staged = [file for result in results for file in result["staged"]]
     ctx.store.commit_files("cards", staged, replaced=[{"run": ctx.run.key, "set": name} for name in sets])
     ctx.store.documents.delete(f"{ctx.folder}/cards/staged")

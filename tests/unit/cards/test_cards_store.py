@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from jobs.cards import share
+from jobs.cards import audit, share
 from jobs.cards.explain import explain, explained_text
 from jobs.cards.share import pooled
 from jobs.core.errors import NotThereError
@@ -74,6 +74,18 @@ def test_rows_beyond_k_are_kept_up_to_a_bound_and_counted(night, monkeypatch):
     assert counts["beyond_k"] > beyond["len"].sum()
     assert counts["rows"] + counts["near_duplicate"] + counts["exact_match"] + counts["beyond_k"] == counts["compared"]
     assert cards["row"].max() == cards["row_unfiltered"].max() == 2
+
+
+@pytest.mark.parametrize(("table", "why"), [("evidence", "a first night"), ("pages", "no eligible query")])
+def test_a_night_without_evidence_or_pages_has_empty_cards(night, table, why):
+    where = {"run": night.ctx.run.key, **({"corpus": CORPUS} if table == "evidence" else {"set": "logs"})}
+    empty = night.ctx.read(table, run=night.ctx.run.key).clear()
+    night.ctx.store.replace(table, empty, where=where)
+    night.ctx.record(table, {}, tables=(table,))
+    counts = night.build()
+    assert counts.get("rows", 0) == 0, why
+    assert cards_of(night).height == 0
+    assert audit.run(night.ctx)["violations"] == 0
 
 
 def test_explain_says_where_each_number_comes_from(night):
