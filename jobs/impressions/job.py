@@ -186,7 +186,7 @@ def _by_hand_work(settings: Settings, *, run_id: str, run_day: date | None) -> I
             salt=salt_of(store, simulated=settings.report.simulated),
             run_id=run_id,
             run_day=run_day,
-            latest=datetime.now(UTC) + timedelta(days=1),
+            latest=utc_now(),
             say=lambda text: typer.echo(text, err=True),
         )
     finally:
@@ -223,6 +223,11 @@ def _mark_empty(ctx: Any, requests: list[Request]) -> None:
         if unseen and not any(f.arrival_day == day for f in request.files):
             ledger.mark_empty(day, run_id=ctx.run.key)
             ctx.progress.say(f"  source {request.source.name}: no files for arrival day {day}, marked empty")
+
+
+def utc_now() -> datetime:
+    """The latest time that is not yet the future: clocks and zones may be a day ahead."""
+    return datetime.now(UTC) + timedelta(days=1)
 
 
 def _by_hand(settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int) -> Source:

@@ -44,9 +44,11 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
         *lines, rest = (rest + block).split(b"\n")
         for content in lines:
             number += 1
-            if content.strip():
-                yield _line(number, offset, content, limit)
-            offset += len(content) + 1
+            size = len(content)
+            if content and not content.isspace():
+                yield Line(number, offset, content, False) if size <= limit and content[-1] != 13 else (
+                    _line(number, offset, content, limit))  # fmt: skip
+            offset += size + 1
         if len(rest) > limit:
             number += 1
             yield Line(number, offset, rest[:RAW_LIMIT], True)

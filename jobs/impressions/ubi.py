@@ -6,6 +6,8 @@ Specification: User Behavior Insights schema 1.3.0; the shapes met are listed in
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
+from types import NoneType
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,39 +19,7 @@ from jobs.impressions.layout import Layout
 from jobs.impressions.lines import Line
 
 _BULK = frozenset({"index", "create", "update", "delete"})
-_ROW = (
-    "line",
-    "byte_offset",
-    "kind",
-    "value",
-    "rank",
-    "interaction",
-    "hits",
-    "reason",
-    "event_id",
-    "search_id",
-    "item_id",
-    "time",
-    "arrived",
-    "query",
-    "locale",
-    "segment",
-    "ranker",
-    "randomised",
-    "user",
-    "session",
-    "application",
-)
-_SCHEMA = {name: READ[name] for name in _ROW}
-
-
-class _Said(NamedTuple):
-    """What a document says of items: one of them and its rank, or the listed hits; and why that cannot be used."""
-
-    item: str | None
-    rank: int | None
-    hits: list[str] | None
-    reason: str | None
+_NOTHING: dict = {}
 
 
 @dataclass(kw_only=True)
@@ -61,8 +31,22 @@ class Tally:
     actions: Counter = field(default_factory=Counter)
 
 
+class _Told(NamedTuple):
+    """Documents of one sort with their lines and the ids of the bulk lines before them."""
+
+    lines: list[Line]
+    documents: list[dict]
+    ids: list[str | None]
+
+    def add(self, line: Line, document: dict, event_id: str | None) -> None:
+        """Append one document."""
+        self.lines.append(line)
+        self.documents.append(document)
+        self.ids.append(event_id)
+
+
 class UbiReader:
-    """Reads lines of one source; keeps the id of a bulk action line for the document after it."""
+    """Reads lines of one source, column by column; keeps the id of a bulk action line for the document after it."""
 
     def __init__(self, layout: Layout) -> None:
         self._actions = layout.actions
@@ -71,88 +55,115 @@ class UbiReader:
         self.tally = Tally()
 
     def read(self, lines: list[Line]) -> pl.DataFrame:
-        """Rows as read (documents.READ without the columns that UBI has not); refused ones carry their reason."""
-        rows = []
+        """Rows as read (documents.READ); refused ones carry their reason."""
+        events, queries, refused = self._sorted(lines)
+        frames = [_refused(refused)]
+        if events.documents:
+            frames.append(self._events(events))
+        if queries.documents:
+            frames.append(self._queries(queries))
+        whole = pl.concat(frames, how="diagonal").sort("line", maintain_order=True)
+        missing = [pl.lit(None, dtype=t).alias(n) for n, t in READ.items() if n not in whole.columns]
+        return whole.with_columns(missing)
+
+    def _sorted(self, lines: list[Line]) -> tuple[_Told, _Told, list[tuple[Line, str]]]:
+        """Events of declared actions, query rows, and lines that are neither; bulk action lines are no documents."""
+        events, queries, refused = _Told([], [], []), _Told([], [], []), []
+        seen = 0
         for line in lines:
-            row = self._row(line)
-            if row is not None:
-                rows.append(row)
-        columns = dict(zip(_ROW, zip(*rows, strict=True), strict=True)) if rows else {n: [] for n in _ROW}
-        frame = pl.DataFrame(columns, schema=_SCHEMA, strict=False)
-        missing = [pl.lit(None, dtype=t).alias(n) for n, t in READ.items() if n not in _SCHEMA]
-        return frame.with_columns(missing)
+            document, reason = load(line)
+            if reason is None and len(document) == 1 and (action := _bulk_action(document)) is not None:
+                self._bulk_id = action or None
+                continue
+            seen += 1
+            event_id, self._bulk_id = self._bulk_id, None
+            if reason is None and "_source" in document:
+                document = document["_source"] if isinstance(document["_source"], dict) else document
+            if reason is not None:
+                refused.append((line, reason))
+            elif "action_name" in document:
+                self._keep_event(line, document, event_id, events, refused)
+            elif "user_query" in document:
+                queries.add(line, document, event_id)
+            else:
+                refused.append((line, _unknown(document)))
+        self.tally.documents += seen
+        return events, queries, refused
 
-    def _row(self, line: Line) -> tuple | None:
-        document, reason = load(line)
-        if reason is None and len(document) == 1 and (action := _bulk_action(document)) is not None:
-            self._bulk_id = action or None
-            return None
-        self.tally.documents += 1
-        event_id, self._bulk_id = self._bulk_id, None
-        if reason is not None:
-            return _refused(line, reason)
-        document = document.get("_source", document) if "_source" in document else document
-        if "action_name" in document:
-            return self._event(line, document, event_id)
-        if "user_query" in document:
-            return self._query(line, document, event_id)
-        return _refused(line, _unknown(document))
-
-    def _event(self, line: Line, document: dict, event_id: str | None) -> tuple | None:
+    def _keep_event(
+        self, line: Line, document: dict, event_id: str | None, events: _Told, refused: list[tuple[Line, str]]
+    ) -> None:
         name = document["action_name"]
-        role = self._actions.get(name) if isinstance(name, str) else None
         if name is None or name == "":
-            return _refused(line, reasons.MISSING_ACTION)
-        self.tally.actions[name if isinstance(name, str) else str(name)] += 1
-        if role is None:
+            refused.append((line, reasons.MISSING_ACTION))
+            return
+        known = isinstance(name, str)
+        self.tally.actions[name if known else str(name)] += 1
+        if known and name in self._actions:
+            events.add(line, document, event_id)
+        else:
             self.tally.ignored += 1
-            return None
-        kind = Kind.IMPRESSION if role == "impression" else Kind.CLICK if role == "click" else Kind.VALUE
-        value = round(role * MILLION) if kind is Kind.VALUE else 0
-        attributes = document.get("event_attributes")
-        attributes = attributes if isinstance(attributes, dict) else {}
-        item, item_reason = item_of(self._field("item", document, attributes, "object", "object_id"))
-        rank, rank_reason = self._rank(document, attributes)
-        if rank is None and rank_reason == reasons.MISSING_RANK and kind is Kind.VALUE:
-            rank_reason = None
-        said = _Said(item=item, rank=rank, hits=None, reason=item_reason or rank_reason)
-        return self._made(line, document, kind, value, said, event_id)
 
-    def _query(self, line: Line, document: dict, event_id: str | None) -> tuple:
-        hits, reason = _hits(document.get("query_response_hit_ids"))
-        said = _Said(item=None, rank=None, hits=hits, reason=reason)
-        return self._made(line, document, Kind.QUERY, 0, said, event_id)
+    def _events(self, told: _Told) -> pl.DataFrame:
+        roles = [self._actions[d["action_name"]] for d in told.documents]
+        kinds = [_KINDS.get(role, Kind.VALUE) for role in roles]
+        attributes = [a if type(a := d.get("event_attributes")) is dict else _NOTHING for d in told.documents]
+        items = self._values("item", told.documents) or [_inner(a, "object", "object_id") for a in attributes]
+        places = self._values("rank", told.documents) or [_inner(a, "position", "ordinal") for a in attributes]
+        item, item_reason = ids_of(items)
+        rank, rank_reason = wholes_of([p.get("index") if type(p) is dict else p for p in places])
+        frame = self._common(told).with_columns(
+            pl.Series("kind", [int(k) for k in kinds], dtype=pl.Int8),
+            pl.Series("value", [round(r * MILLION) if type(r) is not str else 0 for r in roles], dtype=pl.Int64),
+            item.alias("item_id"),
+            rank.alias("rank"),
+        )
+        optional = (pl.col("kind") == Kind.VALUE) & (rank_reason == reasons.MISSING_RANK)
+        why = pl.coalesce(item_reason, pl.when(~optional.fill_null(value=False)).then(rank_reason))
+        return frame.with_columns(why.alias("reason"))
 
-    def _made(self, line: Line, document: dict, kind: Kind, value: int, said: _Said, event_id: str | None) -> tuple:
-        get = self._get
-        search, _ = item_of(get["page"](document) if "page" in get else document.get("query_id"))
-        user = get["user"](document) if "user" in get else document.get("user_id") or document.get("client_id")
-        session = get["session"](document) if "session" in get else _session(document)
-        query = None
-        if kind is Kind.QUERY:
-            query = get["query"](document) if "query" in get else document.get("user_query")
-        own = get["event"](document) if "event" in get else document.get("event_id")
-        time = get["time"](document) if "time" in get else document.get("timestamp")
-        arrived = text(get["arrived"](document)) if "arrived" in get else None
-        of_query = [self._text(name, document) for name in ("locale", "segment", "ranker", "randomised")]
-        place = (line.number, line.offset, int(kind), value, said.rank, None, said.hits, said.reason)
-        ids = (text(own) or event_id, search, said.item, text(time), arrived, text(query))
-        return (*place, *ids, *of_query, text(user), text(session), text(document.get("application")))
+    def _queries(self, told: _Told) -> pl.DataFrame:
+        found = [_hits(d.get("query_response_hit_ids")) for d in told.documents]
+        return self._common(told).with_columns(
+            pl.lit(int(Kind.QUERY), pl.Int8).alias("kind"),
+            pl.lit(0, pl.Int64).alias("value"),
+            self._texts("query", told.documents, "user_query").alias("query"),
+            lists_of([hits for hits, _ in found]).alias("hits"),
+            pl.Series("reason", [reason for _, reason in found], dtype=pl.String),
+        )
 
-    def _text(self, name: str, document: dict) -> str | None:
-        return text(self._get[name](document)) if name in self._get else None
+    def _common(self, told: _Told) -> pl.DataFrame:
+        """The columns that queries and events share."""
+        documents = told.documents
+        search, _ = ids_of(self._values("page", documents) or [d.get("query_id") for d in documents])
+        user = self._values("user", documents) or [d.get("user_id") or d.get("client_id") for d in documents]
+        session = self._values("session", documents) or [d.get("session_id") or _session(d) for d in documents]
+        columns = {
+            "line": pl.Series([n.number for n in told.lines], dtype=pl.Int64),
+            "byte_offset": pl.Series([n.offset for n in told.lines], dtype=pl.Int64),
+            "event_id": self._texts("event", documents, "event_id"),
+            "bulk_id": pl.Series(told.ids, dtype=pl.String),
+            "search_id": search,
+            "time": self._texts("time", documents, "timestamp"),
+            "user": texts_of(user),
+            "session": texts_of(session),
+            "application": texts_of([d.get("application") for d in documents]),
+        }
+        for name in ("arrived", "locale", "segment", "ranker", "randomised"):
+            if name in self._get:
+                columns[name] = texts_of(self._values(name, documents))
+        return pl.DataFrame(columns).with_columns(pl.coalesce("event_id", "bulk_id").alias("event_id")).drop("bulk_id")
 
-    def _field(self, name: str, document: dict, attributes: dict, outer: str, inner: str) -> Any:
-        if name in self._get:
-            return self._get[name](document)
-        part = attributes.get(outer)
-        return part.get(inner) if isinstance(part, dict) else None
+    def _values(self, name: str, documents: list[dict]) -> list:
+        """Values of a mapped column; an empty list where the source maps none."""
+        get = self._get.get(name)
+        return [get(d) for d in documents] if get else []
 
-    def _rank(self, document: dict, attributes: dict) -> tuple[int | None, str | None]:
-        ordinal = self._field("rank", document, attributes, "position", "ordinal")
-        if isinstance(ordinal, dict):
-            ordinal = ordinal.get("index")
-        return whole(ordinal)
+    def _texts(self, name: str, documents: list[dict], usual: str) -> pl.Series:
+        return texts_of(self._values(name, documents) or [d.get(usual) for d in documents])
+
+
+_KINDS = {"impression": Kind.IMPRESSION, "click": Kind.CLICK}
 
 
 def load(line: Line) -> tuple[Any, str | None]:
@@ -168,17 +179,54 @@ def load(line: Line) -> tuple[Any, str | None]:
 
 def getter(path: str) -> Callable[[dict], Any]:
     """A function that follows a dotted path through objects; None where the path ends early."""
-    keys = path.split(".")
+    *outer, last = path.split(".")
 
     def get(document: dict) -> Any:
         value: Any = document
-        for key in keys:
-            if not isinstance(value, dict):
-                return None
+        for key in outer:
             value = value.get(key)
-        return value
+            if type(value) is not dict:
+                return None
+        return value.get(last)
 
     return get
+
+
+def _inner(attributes: dict, outer: str, name: str) -> Any:
+    part = attributes.get(outer)
+    return part.get(name) if type(part) is dict else None
+
+
+def texts_of(values: list) -> pl.Series:
+    """`text` of each value: at once where all are texts already."""
+    if not set(map(type, values)) <= {str, NoneType}:
+        values = [text(v) for v in values]
+    texts = pl.Series("texts", values, dtype=pl.String)
+    return texts.to_frame().select(pl.when(pl.col("texts") != "").then("texts")).to_series()
+
+
+def ids_of(values: list) -> tuple[pl.Series, pl.Series]:
+    """`item_of` of each value, and the reasons."""
+    if set(map(type, values)) <= {str, NoneType}:
+        return texts_of(values), pl.Series([None] * len(values), dtype=pl.String)
+    found = [item_of(v) for v in values]
+    return pl.Series([i for i, _ in found], dtype=pl.String), pl.Series([r for _, r in found], dtype=pl.String)
+
+
+def lists_of(values: list[list[str] | None]) -> pl.Series:
+    """Lists of texts as one series, null where there is none; through Arrow, a series made of lists is slow."""
+    import pyarrow as pa
+
+    ends = list(accumulate((len(v) if v is not None else 0 for v in values), initial=0))
+    offsets = pa.array([None if v is None else e for v, e in zip(values, ends, strict=False)] + ends[-1:], pa.int32())
+    flat = pa.array([hit for v in values if v is not None for hit in v], pa.string())
+    return pl.Series(pa.ListArray.from_arrays(offsets, flat), dtype=pl.List(pl.String))
+
+
+def wholes_of(values: list) -> tuple[pl.Series, pl.Series]:
+    """`whole` of each value, and the reasons."""
+    found = [(v, None) if type(v) is int and -1e9 < v < 1e9 else whole(v) for v in values]
+    return pl.Series([n for n, _ in found], dtype=pl.Int64), pl.Series([r for _, r in found], dtype=pl.String)
 
 
 def text(value: Any) -> str | None:
@@ -257,5 +305,10 @@ def _why(content: bytes) -> str:
     return reasons.MALFORMED
 
 
-def _refused(line: Line, reason: str) -> tuple:
-    return (line.number, line.offset, None, None, None, None, None, reason, *[None] * 13)
+def _refused(lines: list[tuple[Line, str]]) -> pl.DataFrame:
+    body = {
+        "line": [n.number for n, _ in lines],
+        "byte_offset": [n.offset for n, _ in lines],
+        "reason": [r for _, r in lines],
+    }
+    return pl.DataFrame(body, schema={n: READ[n] for n in body})
