@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ OUT = ROOT / "out" / "demo"
 HINDCAST = ROOT / ".venv" / "bin" / "hindcast"
 TASK = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
 EVERY_S = 5.0  # so long may a task stay silent; then it gives a sign of life, ever more rarely
+GRACE_S = 5.0  # Airflow takes a moment to pass a signal on to the command of its task
 LOCAL_PAGES = 100  # a small model on two cores grades one in seconds
 
 
@@ -105,8 +107,15 @@ def _next(lines: queue.Queue) -> str | None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, 15)
+    """Ask the DAG run to end its task's command, then end what does not listen."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, number)
+        try:
+            process.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def headline(report: dict) -> str:

@@ -18,6 +18,7 @@ from machine import Missing, check_disk, check_java
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / ".cache" / "setup"
 UV = ROOT / ".tools" / "bin" / "uv"
+SITE = f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 NETWORK = (
     "check that this machine reaches a Python package index (UV_INDEX_URL and PIP_INDEX_URL name another one) and run"
     " make setup again"
@@ -66,9 +67,12 @@ def make_tools() -> None:
 
 def make_jobs() -> None:
     """The jobs environment, with the checkout in it: built with the setuptools of the lock, so without a network."""
+    local_llm = (ROOT / SITE / "xllamacpp").exists()  # syncing takes away what the lock does not name
     _environment(".venv", "requirements/jobs-dev.txt")
     _run([str(UV), "pip", "install", "-q", "--offline", "--no-deps", "--no-build-isolation", "--python", ".venv",
           "-e", "."], "the checkout could not be installed into .venv: remove .venv and run make setup again")
+    if local_llm:
+        make_local_llm()
 
 
 def make_airflow() -> None:
@@ -106,7 +110,6 @@ STAGES = (
     Stage(name="jars", meaning="Delta jars", gib=0.2, make=make_jars, product=".jars",
           inputs=("jobs/doctor/jars.sha256", "setup/jars-pom.xml", "setup/fetch_jars.py")),
 )
-SITE = f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 EXTRAS = {
     "--local-llm": Stage(
         name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm, product=f"{SITE}/xllamacpp",

@@ -54,6 +54,14 @@ def test_a_failed_task_ends_the_demo_instead_of_being_retried(tmp_path: Path, te
     assert (tmp_path / "log").read_text()
 
 
+def test_a_run_that_ignores_the_signal_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "GRACE_S", 0.3)
+    process = _script(tmp_path, "trap '' TERM; echo ready; while true; do sleep 1; done")
+    assert process.stdout.readline() == "ready\n"
+    demo._end(process)
+    assert process.wait(timeout=10) == -9
+
+
 def test_the_headline_states_undefined_values_with_their_reason() -> None:
     known = {"value": 0.5, "low": 0.4, "high": 0.6}
     unknown = {"value": None, "low": None, "high": None, "reason": "constant labels"}
