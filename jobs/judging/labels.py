@@ -101,13 +101,13 @@ class LabelStore:
         return f"{self.run} {variant} {page_id}"
 
     def sending(self, key: bytes) -> None:
-        """Note that a call goes out; an outcome already there (asked again on purpose) stays until the new one."""
-        sql = "INSERT INTO answers VALUES (?, ?, ?, 1, NULL) ON CONFLICT (key) DO UPDATE SET in_flight = 1"
+        """Count a call that goes out; an outcome already there (asked again on purpose) stays until the new one."""
+        sql = "INSERT INTO answers VALUES (?, ?, ?, 1, NULL) ON CONFLICT (key) DO UPDATE SET in_flight = in_flight + 1"
         self._base.execute(sql, (key, self.run, time.time()))
 
     def unbilled(self, key: bytes) -> None:
-        """Note that the call certainly cost nothing."""
-        self._base.execute("UPDATE answers SET in_flight = 0 WHERE key = ?", (key,))
+        """Take a call back that certainly cost nothing; earlier ones that may have been billed stay counted."""
+        self._base.execute("UPDATE answers SET in_flight = max(0, in_flight - 1) WHERE key = ?", (key,))
 
     def keep(self, key: bytes, outcome: Outcome) -> None:
         """Store an answer. Reasons that mean "not answered" (deadline, endpoint, budget) are not kept."""
@@ -128,12 +128,3 @@ class LabelStore:
         self._base.execute("PRAGMA synchronous=FULL")
         self._base.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, body))
         self._base.execute("PRAGMA synchronous=NORMAL")
-
-    def notes(self, prefix: str) -> dict[str, str]:
-        """All remembered texts whose name begins with `prefix`, by name."""
-        sql = "SELECT name, body FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
-        return dict(self._base.execute(sql, (len(prefix), prefix)))
-
-    def forget_note(self, name: str) -> None:
-        """Remove a remembered text."""
-        self._base.execute("DELETE FROM notes WHERE name = ?", (name,))
