@@ -1,5 +1,6 @@
 """One task of cards: the page items of a share, the evidence of those items, and the rows that make their cards."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,20 +25,25 @@ BEYOND = 2
 
 
 def build_share(spec: dict[str, Any]) -> dict[str, Any]:
-    """Build the cards of one share of items, write one file a set, return counts and the staged files.
+    """Build the cards of one share of items, write one file a set; returns counts, staged files and seconds by part.
 
     spec: page_items and texts (Parquet), vectors (npy), evidence (DataFiles), table (URI), run, top_k, min_users,
     other_locales, model.
     """
+    clock = [time.perf_counter()]
     page_items, texts = _read(spec["page_items"]), _read(spec["texts"])
     history, hidden = history_of(spec, page_items["item_key"].unique(), texts)
+    clock.append(time.perf_counter())
     rows, counts = card_rows(page_items, history, load_array(spec["vectors"]), texts=texts, spec=spec)
+    clock.append(time.perf_counter())
     staged = []
     for (name,), part in rows.group_by("set", maintain_order=True):
         ready = part.with_columns(run=pl.lit(spec["run"]), embedding_model=pl.lit(spec["model"])).select(CARDS.names)
         partition = {"run": spec["run"], "set": name}
         staged.append(stage(spec["table"], CARDS, ready, partition=partition).as_dict())
-    return {"staged": staged, "counts": {**counts, **hidden}}
+    clock.append(time.perf_counter())
+    seconds = dict(zip(("reading", "comparing", "writing"), np.diff(clock).tolist(), strict=True))
+    return {"staged": staged, "counts": {**counts, **hidden}, "seconds": seconds}
 
 
 def history_of(spec: dict[str, Any], items: pl.Series, texts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
