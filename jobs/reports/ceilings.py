@@ -7,6 +7,9 @@ from jobs.reports.association import STATISTICS, association
 DRAWS = 40
 """Simulated truths for the noise ceiling; the mean over 6,000 pages then moves by under .001 between seeds."""
 
+SMALLEST_ERROR = 1e-4
+"""Standard errors are taken as at least this large: a page that states none must not outweigh all others."""
+
 
 def label_ceiling(labels: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     """The four statistics of the best possible assignment of these very labels: both sorted, paired in order.
@@ -16,12 +19,16 @@ def label_ceiling(labels: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     return association(np.sort(labels), np.sort(truth))
 
 
-def latent_truth(truth: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def latent_truth(
+    truth: np.ndarray, errors: np.ndarray, *, unbiased: bool = False
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Mean and standard deviation (n,) of the true value behind each measured truth, shrunk to the common mean.
 
-    Normal-normal model with the spread estimated by moments. None if the errors explain all the variance.
+    Normal-normal model. Where the squared errors are right on average (`unbiased`), the spread of true values is the
+    variance that they leave; errors on the safe side would leave too little, so there DerSimonian and Laird's moments
+    weigh each page by its precision. None if the errors explain all the variance.
     """
-    spread = float(np.var(truth) - np.mean(errors**2))
+    spread = float(np.var(truth, ddof=1) - np.mean(errors**2)) if unbiased else _weighted_spread(truth, errors)
     if spread <= 0:
         return None
     share = spread / (spread + errors**2)
@@ -29,15 +36,27 @@ def latent_truth(truth: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.
     return centre + share * (truth - centre), np.sqrt(share) * errors
 
 
+def _weighted_spread(truth: np.ndarray, errors: np.ndarray) -> float:
+    weights = np.maximum(errors, SMALLEST_ERROR) ** -2.0
+    centre = np.average(truth, weights=weights)
+    surplus = float(np.sum(weights * (truth - centre) ** 2)) - (len(truth) - 1)
+    return surplus / float(weights.sum() - np.sum(weights**2) / weights.sum())
+
+
 def noise_ceiling(
-    truth: np.ndarray, errors: np.ndarray, *, labels: np.ndarray | None = None, seed: int = 0
+    truth: np.ndarray,
+    errors: np.ndarray,
+    *,
+    labels: np.ndarray | None = None,
+    unbiased: bool = False,
+    seed: int = 0,
 ) -> dict[str, float] | None:
     """What a judge who knows the true value exactly would reach against this measured truth, by simulation.
 
     With `labels` the judge may only hand out these labels (both caps together). None if `errors` (n,) explain all of
     the variance of `truth` (n,): then nothing can be reached and the truth says nothing.
     """
-    latent = latent_truth(truth, errors)
+    latent = latent_truth(truth, errors, unbiased=unbiased)
     if latent is None:
         return None
     rng = np.random.default_rng(seed)

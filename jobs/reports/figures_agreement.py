@@ -13,8 +13,7 @@ def tiles(report: dict[str, Any]) -> Iterator[Drawing]:
         rows = [(v, _cell(x["all"]["spearman"])) for v, x in section["variants"].items()]
         rows = _shown(rows, section["baseline"], section["main"])
         paper = report["paper"][part]["all"]["spearman"]
-        cap = (section["ceilings"].get("both") or {}).get("spearman")
-        cap = cap or (section["ceilings"].get("labels", {}).get(section["main"]) or {}).get("spearman")
+        cap = _ceiling(section)
         if rows:
             title = f"Agreement with {who}, Spearman"
             yield _tile(f"tile-{part}", title, rows, paper=paper, ceiling=cap, zero=0.0)
@@ -26,6 +25,14 @@ def tiles(report: dict[str, Any]) -> Iterator[Drawing]:
         yield _tile(
             "tile-launch", "Same sign as the A/B test, half credit for ties", rows, paper={}, ceiling=ceiling, zero=0.5
         )
+
+
+def _ceiling(section: dict[str, Any]) -> float | None:
+    """The cap of labels and truth together where the truth's errors are right on average, else that of the labels."""
+    caps = section["ceilings"]
+    if caps.get("errors_unbiased") and caps["both"]:
+        return caps["both"]["spearman"]
+    return (caps.get("labels", {}).get(section["main"]) or {}).get("spearman")
 
 
 def _cell(cell: dict[str, Any]) -> tuple[float | None, float | None, float | None]:

@@ -53,6 +53,20 @@ class JudgedSet:
         return self.pages["truth"].to_numpy()
 
     @property
+    def errors(self) -> tuple[np.ndarray, bool]:
+        """Error of each page's truth, float64 (n,), NaN where unknown; True if its square is right on average.
+
+        Pages made from the log carry such a variance in `made` (`truth_variance`); otherwise the standard error is
+        taken, which may err on the safe side. A human label has neither.
+        """
+        if self.name == "human":
+            return np.full(self.pages.height, np.nan), False
+        variance = self.pages["made"].str.json_path_match("$.truth_variance").cast(pl.Float64, strict=False)
+        if variance.null_count() < self.pages.height:
+            return variance.sqrt().fill_null(float("nan")).to_numpy(), True
+        return self.pages["truth_standard_error"].cast(pl.Float64).fill_null(float("nan")).to_numpy(), False
+
+    @property
     def query(self) -> np.ndarray:
         """Query key of each page, int64 (n,): the unit that is resampled."""
         return self.pages["query_key"].to_numpy()

@@ -138,7 +138,7 @@ def empty_section(judged: JudgedSet, reason: str) -> dict[str, Any]:
         "flip_rate_with_evidence": None,
         "variants": {},
         "comparisons": [],
-        "ceilings": {},
+        "ceilings": {"labels": {}, "truth_noise": None, "both": None, "errors_unbiased": None, "reason": reason},
         "excluded": judged.excluded,
     }
 
@@ -214,19 +214,28 @@ def _classical(a: np.ndarray, b: np.ndarray, d: dict[str, Any], n: int) -> dict[
 
 def ceilings(judged: JudgedSet) -> dict[str, Any]:
     """Per variant the cap that its own labels set; for the set the cap of the truth's noise, alone and with labels."""
-    found: dict[str, Any] = {"labels": {}, "truth_noise": None, "both": None, "reason": None}
+    found: dict[str, Any] = {"labels": {}, "truth_noise": None, "both": None, "errors_unbiased": None, "reason": None}
     for v in judged.variants:
         rows = judged.scored(v)
         caps = label_ceiling(judged.labels[v][rows], judged.truth[rows])
         found["labels"][v] = {s: known(x) for s, x in caps.items()}
-    errors = judged.pages["truth_standard_error"].to_numpy().astype(float)
-    rows = judged.scored(judged.main or judged.baseline) & ~np.isnan(errors)
+    errors, unbiased = judged.errors
+    main = judged.main or judged.baseline
+    rows = judged.scored(main) & ~np.isnan(errors)
     if rows.sum() < 3:
         return {**found, "reason": "the truth carries no standard errors"}
-    labels = judged.labels[judged.main or judged.baseline][rows]
-    alone, both = (noise_ceiling(judged.truth[rows], errors[rows], labels=x) for x in (None, labels))
+    alone, both = (
+        noise_ceiling(judged.truth[rows], errors[rows], labels=x, unbiased=unbiased)
+        for x in (None, judged.labels[main][rows])
+    )
     reason = None if alone else "the truth's errors explain all of its variance: these pages cannot tell judges apart"
-    return {**found, "truth_noise": _finite(alone), "both": _finite(both), "reason": reason}
+    return {
+        **found,
+        "truth_noise": _finite(alone),
+        "both": _finite(both),
+        "errors_unbiased": unbiased,
+        "reason": reason,
+    }
 
 
 def _variant(scores: Scores, variant: str) -> dict[str, Any]:

@@ -44,3 +44,15 @@ def test_errors_that_explain_everything_leave_no_ceiling():
     rng = np.random.default_rng(0)
     errors = np.full(500, 0.3)
     assert noise_ceiling(rng.normal(0, 0.1, 500), errors) is None
+
+
+def test_variances_that_are_right_on_average_are_taken_as_they_are():
+    """Poisson clicks: the plain count is the right variance on average, one more click is on the safe side."""
+    rng = np.random.default_rng(5)
+    true = rng.gamma(20, 0.02, 6000)
+    clicks = rng.poisson(20 * true)
+    measured = clicks / 20
+    reached = association(true, measured)["spearman"]
+    right = noise_ceiling(measured, np.sqrt(clicks) / 20, unbiased=True)
+    assert right["spearman"] == pytest.approx(reached, abs=0.04)
+    assert noise_ceiling(measured, np.sqrt(clicks + 1) / 20, unbiased=True)["spearman"] < right["spearman"]
