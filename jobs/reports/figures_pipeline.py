@@ -126,7 +126,7 @@ def counts(report: dict[str, Any]) -> Iterator[Drawing]:
         return
     figure, (axes,) = new_figure(7.2, 2.0)
     axes.bar([k for k, _ in spread["histogram"]], [n for _, n in spread["histogram"]], color=ORANGE, width=0.85)
-    axes.set_xlabel("card rows of a page (qri_count; 40 stands for 40 and more)")
+    axes.set_xlabel("card rows of a page (qri_count; 100 stands for 100 and more)")
     axes.set_ylabel("pages")
     share = 1 - spread["without"] / spread["n_pages"]
     title = (

@@ -8,6 +8,8 @@ import polars as pl
 
 from jobs.reports.data import ReportData
 
+MAX_COUNT = 100
+"""qri_counts of this and more stand in one bar."""
 CURVE_COLUMNS = ("rank", "propensity", "raw", "isotonic", "standard_error", "pairs", "impressions", "clicks")
 
 
@@ -54,7 +56,7 @@ def evidence_part(counts: dict[str, Any] | None, judgments: pl.DataFrame, cards:
 
 def _spread(counts: np.ndarray) -> dict[str, Any]:
     low, q1, median, q3, high = (float(q) for q in np.quantile(counts, [0.05, 0.25, 0.5, 0.75, 0.95]))
-    bins = Counter(min(int(c), 40) for c in counts)
+    bins = Counter(min(int(c), MAX_COUNT) for c in counts)
     return {
         "n_pages": len(counts),
         "mean": float(counts.mean()),

@@ -32,7 +32,7 @@ def render(report: dict[str, Any], explorer: dict[str, Any], drawn: dict[str, Dr
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, percent=percent, span=span, count=count)
+    environment.filters.update(short=short, percent=percent, span=span, count=count, p_value=p_value)
     style, script = ((TEMPLATES / n).read_text("utf-8") for n in ("report.css", "explorer.js"))
     return environment.get_template("report.html.j2").render(
         r=report,
@@ -79,7 +79,12 @@ def span(low: float | None, high: float | None) -> str:
     """An interval, or a dash."""
     if low is None or high is None:
         return "–"
-    return " to ".join(short(0.0 if abs(x) < 0.0005 else x) for x in (low, high))
+    return f"{short(low)} to {short(high)}"
+
+
+def p_value(value: float | None) -> str:
+    """A p value; the smallest ones as a bound."""
+    return "–" if value is None else "<.001" if value < 0.001 else short(value)
 
 
 def count(value: float | None) -> str:

@@ -48,7 +48,7 @@ def _sentence(c: dict[str, Any], who: str) -> dict[str, Any]:
 
 
 def short(value: float | None, *, digits: int = 3) -> str:
-    """Three significant digits without a leading zero (.438, -.012, 12.3); a dash for None."""
+    """Three digits without a leading zero (.438, -.012, 12.3, 0 below .0005); a dash for None."""
     if value is None:
         return "–"
     if value == 0:
@@ -56,7 +56,7 @@ def short(value: float | None, *, digits: int = 3) -> str:
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
     if abs(value) < 0.0005:
-        return f"{value:.0e}".replace("e-0", "e-")
+        return "0"
     places = max(0, digits - len(str(int(abs(value))))) if abs(value) >= 1 else digits
     text = f"{value:.{places}f}"
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text

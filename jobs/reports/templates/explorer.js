@@ -63,7 +63,7 @@ options("locale", tally(p => p[P.locale]), "all");
 options("evidence", tally(p => evidenceBand(p[P.qri_count])), "all");
 options("reason", tally(p => [...new Set(reasonsOf(p))]), "all");
 options("mark", [["marked"], ["agree"], ["disagree"], ["unsure"], ["none", "not marked"]], "all");
-options("variant", graded.filter(v => v !== V[base] && v !== mainName).map(v => [v, V[base] + " with " + v]), V[base] + " with " + mainName);
+options("variant", graded.filter(v => v !== V[base]).map(v => [v, V[base] + " with " + v]), V[base] + " with " + mainName);
 
 const chosen = () => state.variant && V.includes(state.variant) ? state.variant : mainName;
 const keepPage = (p, v) => {
