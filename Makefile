@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store setup-browser lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-judging bench-skills bench-reports clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-browser lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -72,6 +72,9 @@ lint: setup ## style and structure
 
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
+
+bench-ingest: setup ## ingestion against DuckDB, UBI events a second, cost of contracts and checks
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.ingest
 
 bench-judging: setup ## judging against a bare loop, memory at 100,000 pages, a cached second run
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.judging

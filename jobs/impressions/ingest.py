@@ -35,7 +35,7 @@ def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
     """
     with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS):
         try:
-            return _ingest([_part(r, work) for r in requests if r.files], work)
+            return _ingest([_part(r, work) for r in requests], work)
         finally:
             work.store.documents.delete(work.stage)
 
@@ -139,10 +139,27 @@ def _check_accounts(parts: list[Part]) -> None:
 
 def _source_figures(part: Part) -> dict[str, Any]:
     names = ("rows_in", "accepted", "duplicates", "ignored", "impressions", "clicks")
-    guarded = "arrived" in part.source.columns or any(f.arrival_day for f in part.request.files)
+    days = "{day}" in part.source.path or any(f.arrival_day for f in part.request.files)
+    guarded = "arrived" in part.source.columns or days
     return {n: part.total(n) for n in names} | {
         "rejected": dict(part.rejected()), "files": len(part.request.files), "arrival_guarded": guarded
     }  # fmt: skip
+
+
+def together(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Two ingest results of one run as one: counts add up, days unite. A night that is run again tells the whole."""
+    summed: dict[str, Any] = {}
+    for name in {**first, **second}:
+        a, b = first.get(name), second.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            summed[name] = together(a, b)
+        elif isinstance(a, list) and isinstance(b, list):
+            summed[name] = sorted({*a, *b})
+        elif isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
+            summed[name] = a if b is None else b
+        else:
+            summed[name] = a + b
+    return summed
 
 
 def run_id_of(files: list[InputFile]) -> str:

@@ -26,7 +26,7 @@ from jobs.core.settings import Settings, Source, load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.impressions import items, quality, quarantine
-from jobs.impressions.ingest import ingest, run_id_of
+from jobs.impressions.ingest import ingest, run_id_of, together
 from jobs.impressions.inputs import InputFile, Ledger, list_files, list_table
 from jobs.impressions.salts import salt_of
 from jobs.impressions.work import Ingestion, Request
@@ -158,6 +158,10 @@ def run(ctx: Any) -> dict[str, Any]:
         say=ctx.progress.say,
     )
     summary = ingest(requests, work=work)
+    kept = f"{ctx.folder}/impressions/ingest.json"
+    if ctx.store.exists(kept):
+        summary = together(ctx.store.read_json(kept), summary)
+    ctx.store.write_json(kept, summary)
     expired = quarantine.expiry(ctx.run.as_of, rejected_days=ctx.settings.privacy.rejected_days)
     summary["expired"] = quarantine.expire(ctx.store, before=expired)
     summary["items"] = items.run(ctx)

@@ -33,22 +33,44 @@ class Refusals:
 
 
 def write(store: Store, refusals: list[Refusals], *, run_id: str, run_day: date) -> int:
-    """Put refused rows into the partition of `run_day` in place of earlier ones of the same files, wherever these
-    stand.
+    """Put refused rows into the partition of `run_day`, in place of earlier ones of the same files in any partition.
 
-    Rows that a later document resolved go. Returns how many were resolved. A partition that does not change is not
-    written.
+    Earlier rows that a later document resolved go, those that are refused for another reason now say so. Returns how
+    many were resolved. One partition is held at a time; one that does not change is not written.
     """
-    held = store.read(TABLE)
-    kept, fresh = held, [pl.DataFrame(schema=REJECTED.polars())]
+    days = _days(store)
+    fresh, resolved = [pl.DataFrame(schema=REJECTED.polars())], 0
     for refusal in refusals:
-        again = _read_again(held, refusal)
-        kept = kept.join(again, on=REJECTED.key, how="anti")
-        fresh.append(_rows(refusal, run_id=run_id, run_day=run_day, before=again if refusal.replayed else None))
+        again = [_read_again(_places(store, day), refusal) for day in days] if refusal.replayed else []
+        fresh.append(_rows(refusal, run_id=run_id, run_day=run_day, before=pl.concat(again) if again else None))
+    new = pl.concat(fresh)
+    for day in sorted({*days, *new["run_day"].unique()}):
+        resolved += _rewrite(store, day, refusals, new.filter(pl.col("run_day") == day))
+    return resolved
+
+
+def _days(store: Store) -> list[date]:
+    return sorted({date.fromisoformat(f.partition["run_day"]) for f in store.files(TABLE)})
+
+
+def _places(store: Store, day: date) -> pl.DataFrame:
+    """Everything about a partition's rows but their content."""
+    return store.read(TABLE, where={"run_day": day}, columns=[n for n in REJECTED.names if n not in ("raw", "detail")])
+
+
+def _rewrite(store: Store, day: date, refusals: list[Refusals], new: pl.DataFrame) -> int:
+    places = _places(store, day)
+    known = pl.col("source").is_in([r.source for r in refusals])
+    if not new.height and not places.filter(known).height:
+        return 0
+    held = store.read(TABLE, where={"run_day": day})
+    kept = held
+    for refusal in refusals:
+        kept = kept.join(_read_again(held, refusal), on=REJECTED.key, how="anti")
     before = kept.height
     for refusal in refusals:
         kept = _after_fate(kept, refusal)
-    _write_changed(store, held, pl.concat([kept, *fresh]))
+    _replace(store, day, held, pl.concat([kept, new]))
     return before - kept.height
 
 
@@ -67,15 +89,21 @@ def _read_again(held: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
 
 def expire(store: Store, *, before: date) -> int:
     """Delete refused rows of ingestions before that day; returns how many."""
-    return drop(store, where=pl.col("run_day") < before)
+    files = [f for f in store.files(TABLE) if f.partition["run_day"] < before.isoformat()]
+    if files:
+        store.commit_files(TABLE, [], replaced=[dict(t) for t in {tuple(f.partition.items()) for f in files}])
+    return sum(f.rows for f in files)
 
 
 def drop(store: Store, *, where: pl.Expr) -> int:
     """Delete the refused rows that fit; returns how many."""
-    held = store.read(TABLE)
-    kept = held.filter(~where)
-    _write_changed(store, held, kept)
-    return held.height - kept.height
+    gone = 0
+    for day in _days(store):
+        held = store.read(TABLE, where={"run_day": day})
+        kept = held.filter(~where)
+        _replace(store, day, held, kept)
+        gone += held.height - kept.height
+    return gone
 
 
 def expiry(day: date, *, rejected_days: int) -> date:
@@ -121,9 +149,7 @@ def _after_fate(kept: pl.DataFrame, refusals: Refusals) -> pl.DataFrame:
     return changed.select(REJECTED.names)
 
 
-def _write_changed(store: Store, before: pl.DataFrame, after: pl.DataFrame) -> None:
+def _replace(store: Store, day: date, before: pl.DataFrame, after: pl.DataFrame) -> None:
     order = ["source", "path", "line", "run_id"]
-    for day in sorted({*before["run_day"].unique(), *after["run_day"].unique()}):
-        old, new = (f.filter(pl.col("run_day") == day).sort(order) for f in (before, after))
-        if not old.equals(new):
-            store.replace(TABLE, new, where={"run_day": day})
+    if not before.sort(order).equals(after.sort(order)):
+        store.replace(TABLE, after.sort(order), where={"run_day": day})

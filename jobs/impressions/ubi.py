@@ -3,7 +3,7 @@
 Specification: User Behavior Insights schema 1.3.0; the shapes met are listed in the sources of format "ubi".
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -20,6 +20,8 @@ from jobs.impressions.lines import Line
 
 _BULK = frozenset({"index", "create", "update", "delete"})
 _NOTHING: dict = {}
+_SLICE = 1_000
+"""Documents whose values are gathered at once: their objects then still lie in the processor's cache."""
 
 
 @dataclass(kw_only=True)
@@ -56,19 +58,25 @@ class UbiReader:
 
     def read(self, lines: list[Line]) -> pl.DataFrame:
         """Rows as read (documents.READ); refused ones carry their reason."""
-        events, queries, refused = self._sorted(lines)
+        events: dict[str, list] = defaultdict(list)
+        queries: dict[str, list] = defaultdict(list)
+        refused: list[tuple[Line, str]] = []
+        for start in range(0, len(lines), _SLICE):
+            told, asked = self._sorted(lines[start : start + _SLICE], refused)
+            self._gather_events(told, events)
+            self._gather_queries(asked, queries)
         frames = [_refused(refused)]
-        if events.documents:
-            frames.append(self._events(events))
-        if queries.documents:
-            frames.append(self._queries(queries))
+        if events["line"]:
+            frames.append(_event_rows(events))
+        if queries["line"]:
+            frames.append(_query_rows(queries))
         whole = pl.concat(frames, how="diagonal").sort("line", maintain_order=True)
         missing = [pl.lit(None, dtype=t).alias(n) for n, t in READ.items() if n not in whole.columns]
         return whole.with_columns(missing)
 
-    def _sorted(self, lines: list[Line]) -> tuple[_Told, _Told, list[tuple[Line, str]]]:
-        """Events of declared actions, query rows, and lines that are neither; bulk action lines are no documents."""
-        events, queries, refused = _Told([], [], []), _Told([], [], []), []
+    def _sorted(self, lines: list[Line], refused: list[tuple[Line, str]]) -> tuple[_Told, _Told]:
+        """Events of declared actions and query rows; other documents are refused, bulk action lines are none."""
+        events, queries = _Told([], [], []), _Told([], [], [])
         seen = 0
         for line in lines:
             document, reason = load(line)
@@ -88,7 +96,7 @@ class UbiReader:
             else:
                 refused.append((line, _unknown(document)))
         self.tally.documents += seen
-        return events, queries, refused
+        return events, queries
 
     def _keep_event(
         self, line: Line, document: dict, event_id: str | None, events: _Told, refused: list[tuple[Line, str]]
@@ -104,66 +112,78 @@ class UbiReader:
         else:
             self.tally.ignored += 1
 
-    def _events(self, told: _Told) -> pl.DataFrame:
-        roles = [self._actions[d["action_name"]] for d in told.documents]
-        kinds = [_KINDS.get(role, Kind.VALUE) for role in roles]
-        attributes = [a if type(a := d.get("event_attributes")) is dict else _NOTHING for d in told.documents]
-        items = self._values("item", told.documents) or [_inner(a, "object", "object_id") for a in attributes]
-        places = self._values("rank", told.documents) or [_inner(a, "position", "ordinal") for a in attributes]
-        item, item_reason = ids_of(items)
-        rank, rank_reason = wholes_of([p.get("index") if type(p) is dict else p for p in places])
-        frame = self._common(told).with_columns(
-            pl.Series("kind", [int(k) for k in kinds], dtype=pl.Int8),
-            pl.Series("value", [round(r * MILLION) if type(r) is not str else 0 for r in roles], dtype=pl.Int64),
-            item.alias("item_id"),
-            rank.alias("rank"),
-        )
-        optional = (pl.col("kind") == Kind.VALUE) & (rank_reason == reasons.MISSING_RANK)
-        why = pl.coalesce(item_reason, pl.when(~optional.fill_null(value=False)).then(rank_reason))
-        return frame.with_columns(why.alias("reason"))
-
-    def _queries(self, told: _Told) -> pl.DataFrame:
-        found = [_hits(d.get("query_response_hit_ids")) for d in told.documents]
-        return self._common(told).with_columns(
-            pl.lit(int(Kind.QUERY), pl.Int8).alias("kind"),
-            pl.lit(0, pl.Int64).alias("value"),
-            self._texts("query", told.documents, "user_query").alias("query"),
-            lists_of([hits for hits, _ in found]).alias("hits"),
-            pl.Series("reason", [reason for _, reason in found], dtype=pl.String),
-        )
-
-    def _common(self, told: _Told) -> pl.DataFrame:
-        """The columns that queries and events share."""
+    def _gather_events(self, told: _Told, into: dict[str, list]) -> None:
         documents = told.documents
-        search, _ = ids_of(self._values("page", documents) or [d.get("query_id") for d in documents])
-        user = self._values("user", documents) or [d.get("user_id") or d.get("client_id") for d in documents]
-        session = self._values("session", documents) or [d.get("session_id") or _session(d) for d in documents]
-        columns = {
-            "line": pl.Series([n.number for n in told.lines], dtype=pl.Int64),
-            "byte_offset": pl.Series([n.offset for n in told.lines], dtype=pl.Int64),
-            "event_id": self._texts("event", documents, "event_id"),
-            "bulk_id": pl.Series(told.ids, dtype=pl.String),
-            "search_id": search,
-            "time": self._texts("time", documents, "timestamp"),
-            "user": texts_of(user),
-            "session": texts_of(session),
-            "application": texts_of([d.get("application") for d in documents]),
-        }
+        attributes = [a if type(a := d.get("event_attributes")) is dict else _NOTHING for d in documents]
+        places = self._values("rank", documents) or [_inner(a, "position", "ordinal") for a in attributes]
+        into["role"] += [self._actions[d["action_name"]] for d in documents]
+        into["item"] += self._values("item", documents) or [_inner(a, "object", "object_id") for a in attributes]
+        into["place"] += [p.get("index") if type(p) is dict else p for p in places]
+        self._gather(told, into)
+
+    def _gather_queries(self, told: _Told, into: dict[str, list]) -> None:
+        into["hits"] += [d.get("query_response_hit_ids") for d in told.documents]
+        into["query"] += self._values("query", told.documents) or [d.get("user_query") for d in told.documents]
+        self._gather(told, into)
+
+    def _gather(self, told: _Told, into: dict[str, list]) -> None:
+        """Values of the columns that queries and events share."""
+        documents = told.documents
+        into["line"] += [n.number for n in told.lines]
+        into["byte_offset"] += [n.offset for n in told.lines]
+        into["bulk_id"] += told.ids
+        into["search_id"] += self._values("page", documents) or [d.get("query_id") for d in documents]
+        into["user"] += self._values("user", documents) or [d.get("user_id") or d.get("client_id") for d in documents]
+        into["session"] += self._values("session", documents) or [d.get("session_id") or _session(d) for d in documents]
+        into["event_id"] += self._values("event", documents) or [d.get("event_id") for d in documents]
+        into["time"] += self._values("time", documents) or [d.get("timestamp") for d in documents]
+        into["application"] += [d.get("application") for d in documents]
         for name in ("arrived", "locale", "segment", "ranker", "randomised"):
             if name in self._get:
-                columns[name] = texts_of(self._values(name, documents))
-        return pl.DataFrame(columns).with_columns(pl.coalesce("event_id", "bulk_id").alias("event_id")).drop("bulk_id")
+                into[name] += self._values(name, documents)
 
     def _values(self, name: str, documents: list[dict]) -> list:
         """Values of a mapped column; an empty list where the source maps none."""
         get = self._get.get(name)
         return [get(d) for d in documents] if get else []
 
-    def _texts(self, name: str, documents: list[dict], usual: str) -> pl.Series:
-        return texts_of(self._values(name, documents) or [d.get(usual) for d in documents])
-
 
 _KINDS = {"impression": Kind.IMPRESSION, "click": Kind.CLICK}
+_SHARED = ("time", "user", "session", "application", "arrived", "locale", "segment", "ranker", "randomised")
+
+
+def _event_rows(columns: dict[str, list]) -> pl.DataFrame:
+    roles = columns["role"]
+    item, item_reason = ids_of(columns["item"])
+    rank, rank_reason = wholes_of(columns["place"])
+    frame = _shared_rows(columns).with_columns(
+        pl.Series("kind", [int(_KINDS.get(role, Kind.VALUE)) for role in roles], dtype=pl.Int8),
+        pl.Series("value", [round(r * MILLION) if type(r) is not str else 0 for r in roles], dtype=pl.Int64),
+        item.alias("item_id"),
+        rank.alias("rank"),
+    )
+    needless = (pl.col("kind") == Kind.VALUE) & (rank_reason == reasons.MISSING_RANK)
+    why = pl.coalesce(item_reason, pl.when(~needless.fill_null(value=False)).then(rank_reason))
+    return frame.with_columns(why.alias("reason"))
+
+
+def _query_rows(columns: dict[str, list]) -> pl.DataFrame:
+    found = [_hits(value) for value in columns["hits"]]
+    return _shared_rows(columns).with_columns(
+        pl.lit(int(Kind.QUERY), pl.Int8).alias("kind"),
+        pl.lit(0, pl.Int64).alias("value"),
+        texts_of(columns["query"]).alias("query"),
+        lists_of([hits for hits, _ in found]).alias("hits"),
+        pl.Series("reason", [reason for _, reason in found], dtype=pl.String),
+    )
+
+
+def _shared_rows(columns: dict[str, list]) -> pl.DataFrame:
+    numbers = {n: pl.Series(columns[n], dtype=pl.Int64) for n in ("line", "byte_offset")}
+    texts = {n: texts_of(columns[n]) for n in _SHARED if columns.get(n)}
+    search, _ = ids_of(columns["search_id"])
+    event = pl.coalesce(texts_of(columns["event_id"]), pl.Series(columns["bulk_id"], dtype=pl.String))
+    return pl.DataFrame({**numbers, "search_id": search, **texts}).with_columns(event.alias("event_id"))
 
 
 def load(line: Line) -> tuple[Any, str | None]:
