@@ -16,7 +16,8 @@ from jobs.core.storage import filesystem
 from jobs.core.tables import Store
 from jobs.impressions.inputs import InputFile, list_files
 from jobs.impressions.lines import Line, read_lines, unpacked
-from jobs.impressions.ubi import item_of, load
+from jobs.impressions.ubi import load
+from jobs.impressions.values import item_of
 from schemas.logs import ITEMS
 from schemas.names import plain_name
 

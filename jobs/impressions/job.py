@@ -89,7 +89,8 @@ def inspect_command(
     """Look at a sample of a log and propose the block of hindcast.toml that reads it. Writes nothing."""
     from dataclasses import asdict
 
-    from jobs.impressions.inspection import block, inspect
+    from jobs.impressions.inspection import inspect
+    from jobs.impressions.proposal import block
 
     plain_name(corpus, kind="corpus")
     plain_name(name, kind="source name")

@@ -12,7 +12,8 @@ from jobs.impressions import reasons
 from jobs.impressions.documents import READ, Kind
 from jobs.impressions.layout import FIELDS, REQUIRED, Layout
 from jobs.impressions.lines import Line
-from jobs.impressions.ubi import Tally, getter, load, text
+from jobs.impressions.ubi import Tally, load
+from jobs.impressions.values import getter, text
 
 _MOST_LINES = 20
 """A quoted field with line ends may span this many lines; a stray quote then costs one row, not the rest of the

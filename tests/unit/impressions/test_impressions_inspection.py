@@ -8,7 +8,8 @@ import pytest
 
 from jobs.core.errors import InputError
 from jobs.core.settings import Settings
-from jobs.impressions.inspection import block, inspect
+from jobs.impressions.inspection import inspect
+from jobs.impressions.proposal import block
 from tests.unit.impressions.logs import event, ndjson, query
 
 
