@@ -69,6 +69,7 @@ test-browser: ## the report in Debian's chromium
 lint: setup ## style and structure
 	@.venv/bin/ruff check .
 	@$(JOBS) setup/structure.py
+	@.venv/bin/hadolint docker/*.Dockerfile
 
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
@@ -84,6 +85,9 @@ bench-skills: setup ## what discovered skills bring and cost, on planted and pub
 
 bench-reports: setup ## the report at 6,000 pages and 10,000 resamples, and its bootstrap against a plain loop
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.reports
+
+image: ## build the jobs image without a Docker engine (root, buildah, debootstrap; 20 GiB)
+	@setup/image.sh
 
 clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info

@@ -75,6 +75,14 @@ def make_jobs() -> None:
         make_local_llm()
 
 
+def make_jobs_image() -> None:
+    """The jobs environment of an image: the checkout stands on PYTHONPATH there."""
+    _environment(".venv", "requirements/jobs.txt")
+    script = ROOT / ".venv" / "bin" / "hindcast"
+    script.write_text(f'#!/bin/sh\nexec {script.with_name("python")} -m jobs "$@"\n')
+    script.chmod(0o755)
+
+
 def make_airflow() -> None:
     """The Airflow environment; the DAGs find `schemas` and each other through the checkout on its path."""
     _environment(".venv-airflow", "requirements/airflow-dev.txt")
@@ -110,6 +118,23 @@ STAGES = (
     Stage(name="jars", meaning="Delta jars", gib=0.2, make=make_jars, product=".jars",
           inputs=("jobs/doctor/jars.sha256", "setup/jars-pom.xml", "setup/fetch_jars.py")),
 )
+JARS = STAGES[-1]
+IMAGES = {
+    "jobs": (
+        STAGES[0],
+        Stage(name="jobs-image", meaning="jobs environment", gib=9, product=".venv/bin/hindcast", make=make_jobs_image,
+              inputs=("requirements/jobs.txt",)),
+        JARS,
+    ),
+    "airflow": (
+        STAGES[0],
+        Stage(name="airflow-image", meaning="Airflow environment", gib=1, product=".venv-airflow/bin/airflow",
+              make=lambda: _environment(".venv-airflow", "requirements/airflow.txt"),
+              inputs=("requirements/airflow.txt",)),
+    ),
+}  # fmt: skip
+"""Stages of the images in docker/: what runs on a server, without what develops and tests it."""
+
 EXTRAS = {
     "--local-llm": Stage(
         name="local-llm", meaning="local model, 0.3 GiB", gib=1, make=make_local_llm, product=f"{SITE}/xllamacpp",
@@ -159,9 +184,10 @@ def _run(command: list[str], way_out: str) -> None:
 
 
 def main() -> int:
-    """Entry of `make setup`; extras are named by their options."""
+    """Entry of `make setup`; extras are named by their options, `--image NAME` takes an image's stages instead."""
+    stages = IMAGES[sys.argv[2]] if sys.argv[1:2] == ["--image"] else STAGES
     try:
-        prepare((*STAGES, *(stage for option, stage in EXTRAS.items() if option in sys.argv)))
+        prepare((*stages, *(stage for option, stage in EXTRAS.items() if option in sys.argv)))
     except Missing as missing:
         print(f"setup: {missing}", file=sys.stderr)
         return 1
