@@ -1,22 +1,27 @@
 """Curves of one corpus of a run: Spark tasks gather sums by key range, the driver fits, thin segments borrow."""
 
+import math
+from dataclasses import dataclass, replace
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from jobs.core.context import Context
 from jobs.core.errors import InputError
-from jobs.core.keys import RANGES, range_bounds
+from jobs.core.keys import RANGES
 from jobs.core.spark import run_tasks
 from jobs.core.tables import DataFile
 from jobs.propensity.curve import MAX_RANK, Curve, from_file
 from jobs.propensity.estimate import MIN_QUERIES, Options, fit_summary, pairs_for, with_window
 from jobs.propensity.estimators import PairCounts
-from jobs.propensity.reading import days_of, evidence_rows, shares, window_files
+from jobs.propensity.reading import days_of, evidence_rows, window_files
 from jobs.propensity.segments import borrowed
 from jobs.propensity.summary import COLUMNS, Summary, summarise
 
+LOWEST = -(1 << 63)  # smallest query key
+ROWS_A_FIT = 400_000  # rows of daily_counts that a task pairs up: each row may meet several ranks of its pair
 _ALL = ""  # key of the pooled summary among those of the segments
 
 
@@ -38,17 +43,21 @@ def fit_corpus(ctx: Context, corpus: str) -> list[Curve]:
     """The corpus's curve, then one per segment where propensity.by_segment is set; each with its window."""
     files = window_files(ctx, "daily_counts", corpus)
     options = options_of(ctx)
-    summaries = _gather(ctx, corpus, files, options)
+    sample = sample_of(ctx, corpus, most=options.max_queries)
     start, end = _window(ctx, files)
     fitted = {}
-    for segment, summary in summaries.items():
+    for segment, summary in _gather(ctx, corpus, files, sample, options).items():
         previous = last_good(ctx, corpus, segment or None) if options.estimator != "declared" else None
-        curve = fit_summary(
-            summary, pairs=_pairs(ctx, files, summary, options, segment), options=options, previous=previous
-        )
+        pairs = _pairs(ctx, files, sample, options, segment)
+        curve = with_note(fit_summary(summary, pairs=pairs, options=options, previous=previous), sample.note)
         fitted[segment] = with_window(curve, start=start, end=end, segment=segment or None)
     pooled = fitted.pop(_ALL)
     return [pooled, *borrowed(pooled, list(fitted.values()), floor=options.floor)]
+
+
+def with_note(curve: Curve, note: str | None) -> Curve:
+    """The curve with a note behind its reason."""
+    return replace(curve, reason=f"{curve.reason}; {note}") if note else curve
 
 
 def gather_range(spec: dict[str, Any]) -> dict[str, Any]:
@@ -71,16 +80,17 @@ def _text(rows: pl.DataFrame, spec: dict[str, Any]) -> str:
     return found.to_text()
 
 
-def _gather(ctx: Context, corpus: str, files: list[DataFile], options: Options) -> dict[str, Summary]:
-    ranges = shares(sum(file.rows for file in files))
-    specs = [
-        {
-            "run": ctx.run, "daily_counts": files, "range": part, "whole": len(ranges) < 2,
-            "max_rank": options.max_rank,
-            "replicates": options.replicates, "by_segment": ctx.settings.propensity.by_segment,
-        }
-        for part in ranges
-    ]  # fmt: skip
+def _gather(ctx: Context, corpus: str, files: list[DataFile], sample: Sample, options: Options) -> dict[str, Summary]:
+    ranges = split(sample.high, tasks=math.ceil(sample.share * sum(file.rows for file in files) / ROWS_A_FIT))
+    common = {
+        "run": ctx.run,
+        "daily_counts": files,
+        "whole": len(ranges) < 2,
+        "max_rank": options.max_rank,
+        "replicates": options.replicates,
+        "by_segment": ctx.settings.propensity.by_segment,
+    }
+    specs = [{**common, "range": part} for part in ranges]
     total: dict[str, Summary] = {}
     for result in run_tasks(ctx.spark, gather_range, specs, label=f"propensity of {corpus}"):
         for name, text in result.items():
@@ -89,14 +99,40 @@ def _gather(ctx: Context, corpus: str, files: list[DataFile], options: Options) 
     return dict(sorted(total.items()))
 
 
-def _pairs(ctx: Context, files: list[DataFile], summary: Summary, options: Options, segment: str):
-    """Reads the pairs of pbm_em on call: the lowest key ranges that hold the configured number of queries."""
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Queries that a curve is fitted on: those with keys up to `high`, `share` of all. Keys are hashes."""
+
+    high: int
+    share: float
+    queries: int
+
+    @property
+    def note(self) -> str | None:
+        """What the curve says of it; None where all queries are used."""
+        return f"fitted on {self.share:.2%} of {self.queries:,} queries, a stable sample" if self.share < 1 else None
+
+
+def sample_of(ctx: Context, corpus: str, *, most: int) -> Sample:
+    """About `most` of the corpus's queries: a curve needs far fewer pairs than evidence does."""
+    files = ctx.store.files("queries", version=ctx.table_version("queries"), where={"corpus": corpus})
+    queries = sum(file.rows for file in files)
+    share = min(1.0, most / queries) if queries else 1.0
+    return Sample(high=LOWEST + round(share * (1 << 64)) - 1, share=share, queries=queries)
+
+
+def split(high: int, *, tasks: int) -> list[tuple[int, int]]:
+    """Inclusive (low, high) keys of at least one and at most 16 equal parts of the keys up to `high`."""
+    parts = min(RANGES, max(1, tasks))
+    edges = [LOWEST + (high + 1 - LOWEST) * i // parts for i in range(parts + 1)]
+    return [(low, end - 1) for low, end in pairwise(edges)]
+
+
+def _pairs(ctx: Context, files: list[DataFile], sample: Sample, options: Options, segment: str):
+    """Reads the pairs of pbm_em on call, of the sampled queries, summed over days."""
 
     def read() -> PairCounts:
-        queries = max(float(summary["sizes"][0]), 1.0)
-        parts = min(RANGES, max(1, round(RANGES * options.max_queries / queries + 0.5)))
-        bounds = range_bounds()
-        spec = {"run": ctx.run, "daily_counts": files, "range": (bounds[0][0], bounds[parts - 1][1])}
+        spec = {"run": ctx.run, "daily_counts": files, "range": (LOWEST, sample.high)}
         rows = evidence_rows(spec, "daily_counts", columns=[*COLUMNS, "segment"])
         rows = rows.filter(pl.col("segment") == segment) if segment else rows
         counts = rows.group_by(COLUMNS[:-2]).agg(pl.sum("impressions"), pl.sum("clicks")).collect()

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -130,6 +131,24 @@ def test_a_short_history_is_marked_and_under_the_minimum_gives_no_evidence(writt
     summary = evidence_job.run(colder)["corpora"][CORPUS]
     assert summary["rows"] == 0
     assert "no evidence: 2 days" in summary["state"]
+
+
+def test_a_curve_of_a_sample_of_queries_says_so(written, tmp_path):
+    ctx, _ = night(written, tmp_path, propensity={"sample_queries": 6})
+    curve = fitting.read_curves(ctx, CORPUS)[0]
+    assert "fitted on 60.00% of 10 queries" in curve.reason
+    whole = copy_of(written, tmp_path / "whole").ctx
+    propensity_job.run(whole)
+    assert curve.ranks[0].impressions < fitting.read_curves(whole, CORPUS)[0].ranks[0].impressions
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3, 16, 99])
+@pytest.mark.parametrize("high", [2**63 - 1, 0, -(2**63) + 50])
+def test_key_ranges_are_whole_disjoint_and_end_where_the_sample_ends(tasks, high):
+    parts = fitting.split(high, tasks=tasks)
+    assert (parts[0][0], parts[-1][1]) == (-(2**63), high)
+    assert all(one[1] + 1 == two[0] for one, two in pairwise(parts))
+    assert len(parts) == min(16, max(1, tasks))
 
 
 def test_evidence_needs_its_curve(written, tmp_path):
