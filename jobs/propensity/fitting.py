@@ -1,26 +1,24 @@
 """Curves of one corpus of a run: Spark tasks gather sums by key range, the driver fits, thin segments borrow."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from jobs.core.context import Context
 from jobs.core.errors import InputError
-from jobs.core.keys import RANGES
 from jobs.core.spark import run_tasks
 from jobs.core.tables import DataFile
 from jobs.propensity.curve import MAX_RANK, Curve, from_file
 from jobs.propensity.estimate import MIN_QUERIES, Options, fit_summary, pairs_for, with_window
 from jobs.propensity.estimators import PairCounts
 from jobs.propensity.reading import days_of, evidence_rows, window_files
+from jobs.propensity.sample import LOWEST, Sample, sample_of, split
 from jobs.propensity.segments import borrowed
 from jobs.propensity.summary import COLUMNS, Summary, summarise
 
-LOWEST = -(1 << 63)  # smallest query key
 ROWS_A_FIT = 400_000  # rows of daily_counts that a task pairs up: each row may meet several ranks of its pair
 _ALL = ""  # key of the pooled summary among those of the segments
 
@@ -97,35 +95,6 @@ def _gather(ctx: Context, corpus: str, files: list[DataFile], sample: Sample, op
             part = Summary.from_text(text)
             total[name] = total[name] + part if name in total else part
     return dict(sorted(total.items()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Queries that a curve is fitted on: those with keys up to `high`, `share` of all. Keys are hashes."""
-
-    high: int
-    share: float
-    queries: int
-
-    @property
-    def note(self) -> str | None:
-        """What the curve says of it; None where all queries are used."""
-        return f"fitted on {self.share:.2%} of {self.queries:,} queries, a stable sample" if self.share < 1 else None
-
-
-def sample_of(ctx: Context, corpus: str, *, most: int) -> Sample:
-    """About `most` of the corpus's queries: a curve needs far fewer pairs than evidence does."""
-    files = ctx.store.files("queries", version=ctx.table_version("queries"), where={"corpus": corpus})
-    queries = sum(file.rows for file in files)
-    share = min(1.0, most / queries) if queries else 1.0
-    return Sample(high=LOWEST + round(share * (1 << 64)) - 1, share=share, queries=queries)
-
-
-def split(high: int, *, tasks: int) -> list[tuple[int, int]]:
-    """Inclusive (low, high) keys of at least one and at most 16 equal parts of the keys up to `high`."""
-    parts = min(RANGES, max(1, tasks))
-    edges = [LOWEST + (high + 1 - LOWEST) * i // parts for i in range(parts + 1)]
-    return [(low, end - 1) for low, end in pairwise(edges)]
 
 
 def _pairs(ctx: Context, files: list[DataFile], sample: Sample, options: Options, segment: str):

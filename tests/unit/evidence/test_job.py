@@ -15,6 +15,7 @@ from jobs.evidence import job as evidence_job
 from jobs.propensity import fitting, reading
 from jobs.propensity import job as propensity_job
 from jobs.propensity.curve import from_file
+from jobs.propensity.sample import split
 from schemas.catalog import table
 from tests.unit.pages.ministore import CORPUS, DAY, copy_of, in_process, mini_store
 
@@ -145,7 +146,7 @@ def test_a_curve_of_a_sample_of_queries_says_so(written, tmp_path):
 @pytest.mark.parametrize("tasks", [0, 1, 3, 16, 99])
 @pytest.mark.parametrize("high", [2**63 - 1, 0, -(2**63) + 50])
 def test_key_ranges_are_whole_disjoint_and_end_where_the_sample_ends(tasks, high):
-    parts = fitting.split(high, tasks=tasks)
+    parts = split(high, tasks=tasks)
     assert (parts[0][0], parts[-1][1]) == (-(2**63), high)
     assert all(one[1] + 1 == two[0] for one, two in pairwise(parts))
     assert len(parts) == min(16, max(1, tasks))
