@@ -50,7 +50,7 @@ def check(rows: pl.DataFrame, *, rules: Rules, file: int) -> tuple[pl.DataFrame,
     frame = _timed(rows, rules)
     frame = _defaulted(frame, rules.layout)
     frame = _ranked(frame, rules.layout)
-    frame = _valued(frame)
+    frame = _valued(_scaled(frame, rules.layout))
     frame = _texts(frame, rules.layout)
     frame = frame.with_columns(_first_reason(rules).alias("reason"))
     refused = frame.filter(pl.col("reason").is_not_null())
@@ -104,6 +104,14 @@ def _valued(frame: pl.DataFrame) -> pl.DataFrame:
         truth("randomised", frame.schema["randomised"], counts=False).alias("randomised_value"),
         (pl.col("interaction") * MILLION).round().cast(pl.Int64, strict=False).alias("interaction_value"),
     )
+
+
+def _scaled(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    """Interactions in [0, 1]: values.interaction_scale says which amount (seconds listened, say) counts as 1."""
+    if "interaction_scale" not in layout.values:
+        return frame
+    amount = pl.col("interaction") / float(layout.values["interaction_scale"])
+    return frame.with_columns(pl.when(amount > 1).then(1.0).otherwise(amount).alias("interaction"))
 
 
 def truth(name: str, dtype: pl.DataType, *, counts: bool) -> pl.Expr:
@@ -178,7 +186,8 @@ def _locale_fits(layout: Layout) -> pl.Expr:
 def _documents(kept: pl.DataFrame, rules: Rules, file: int) -> pl.DataFrame:
     arrived = pl.max_horizontal("arrived_at", "at")
     row = pl.col("kind") == Kind.ROW
-    value = pl.when(pl.col("kind") == Kind.VALUE).then(pl.col("value")).otherwise(pl.col("interaction_value"))
+    value = pl.when(pl.col("kind") == Kind.VALUE).then(pl.coalesce("interaction_value", "value"))
+    value = value.otherwise(pl.col("interaction_value"))
     kept = kept.with_columns(
         pl.lit(file, pl.Int64).alias("file"),
         pl.col("place").cast(pl.Int32).alias("rank"),

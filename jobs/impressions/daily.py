@@ -9,8 +9,9 @@ from jobs.core.keys import range_bounds
 from jobs.core.settings import Source
 from jobs.core.spark import run_tasks
 from jobs.core.tables import Store
+from jobs.impressions.answers import raise_error
+from jobs.impressions.frames import scan_frames
 from jobs.impressions.restate import day_task
-from jobs.impressions.stages import raise_error
 from jobs.impressions.work import Ingestion, Part
 from schemas.logs import ITEM_KEYS, QUERIES
 
@@ -140,7 +141,7 @@ def _append_texts(table: str, spec: Any, uris: list[str], store: Store) -> None:
     if not uris:
         return
     key = "query_key" if table == "queries" else "item_key"
-    seen = pl.concat([pl.read_parquet(u) for u in uris]).sort("first_day")
+    seen = scan_frames(uris, schema=spec.polars()).sort("first_day").collect()
     for (corpus,), rows in seen.partition_by("corpus", as_dict=True).items():
         held = store.read(table, where={"corpus": corpus})
         known = pl.concat([held, rows.select(spec.names)]).sort("first_day")

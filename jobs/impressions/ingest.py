@@ -8,6 +8,7 @@ from typing import Any
 from jobs.core.errors import InputError
 from jobs.core.keys import key_of
 from jobs.impressions import quarantine
+from jobs.impressions.answers import disk_told
 from jobs.impressions.daily import restate
 from jobs.impressions.inputs import InputFile, Ledger
 from jobs.impressions.layout import layout_of
@@ -33,7 +34,7 @@ def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
     from
     two bases, or more rows are refused than the source allows.
     """
-    with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS):
+    with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS), disk_told():
         try:
             return _ingest([_part(r, work) for r in requests], work)
         finally:

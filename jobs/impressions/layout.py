@@ -1,5 +1,6 @@
 """How one declared source is read: a plain, picklable view of its settings that tasks get."""
 
+import re
 from dataclasses import asdict, dataclass, field
 
 from jobs.core.errors import UsageError
@@ -81,6 +82,7 @@ def layout_of(source: Source, *, locales: tuple[str, ...] = (), day: str = "") -
     for action, role in source.actions.items():
         _check_action(source.name, action, role)
     _check_zone(source)
+    _check_scale(source)
     body = source.model_dump(include={"columns", "values", "defaults", "rank_base", "shown", "time_zone", "actions"})
     return Layout(
         source=source.name, corpus=source.corpus, format=source.format, lateness_days=source.lateness_days,
@@ -95,6 +97,15 @@ def _check_action(source: str, action: str, role: str | float) -> None:
         )
     if not isinstance(role, str) and not 0 <= role <= 1:
         raise UsageError(f"source {source}: actions.{action} is {role}: an interaction's value lies in [0, 1]")
+
+
+def _check_scale(source: Source) -> None:
+    scale = source.values.get("interaction_scale", "1")
+    if not re.fullmatch(r"\d+(\.\d+)?", scale) or float(scale) <= 0:
+        raise UsageError(
+            f"source {source.name}: values.interaction_scale is {scale!r}: write the amount that counts"
+            " as 1, such as '30'"
+        )
 
 
 def _check_zone(source: Source) -> None:

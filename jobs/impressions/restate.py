@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.errors import HindcastError
 from jobs.core.keys import item_key
 from jobs.core.storage import rust_uri, storage_options
 from jobs.core.tables import DataFile, StagedFile, read_files, stage
+from jobs.impressions.answers import answering
 from jobs.impressions.canonical import ROWS, merge_rows
 from jobs.impressions.checks import hashed
 from jobs.impressions.days import Limits, activity_of, daily_counts, daily_users, exclude_bots, range_cuts
@@ -20,15 +20,9 @@ _ORDER = ["query_key", "search_id", "rank", "item_id"]
 """Order of impressions in their files: equal contents are equal files, and queries sit together for compression."""
 
 
+@answering
 def day_task(spec: dict) -> dict:
     """Restate some event days of one corpus. Returns staged files by table, replaced partitions and figures by day."""
-    try:
-        return _restate(spec)
-    except HindcastError as error:
-        return {"error": str(error)}
-
-
-def _restate(spec: dict) -> dict:
     out: dict[str, Any] = {"impressions": [], "daily_counts": [], "daily_users": [], "days": [], "seen": []}
     fresh = {name: _fresh(source, spec) for name, source in spec["sources"].items()}
     for day in spec["days"]:

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from jobs.core.errors import InputError
 from jobs.core.keys import key_hex, key_of
 from jobs.core.spark import run_tasks
+from jobs.impressions.answers import raise_error
 from jobs.impressions.inputs import InputFile
 from jobs.impressions.tasks import events_task, join_task, raw_task, read_task
 from jobs.impressions.work import Ingestion, Part
@@ -66,11 +67,6 @@ def _by_size(files: tuple[InputFile, ...], limit: int) -> list[list[InputFile]]:
     return groups
 
 
-def raise_error(result: dict) -> None:
-    if "error" in result:
-        raise InputError(result["error"])
-
-
 def _check_bases(part: Part) -> None:
     """Refuse a source whose applications count ranks from another base than declared."""
     totals: dict[str, list[int]] = {}
@@ -99,6 +95,7 @@ def join(parts: list[Part], work: Ingestion) -> None:
                 specs.append(_join_spec(part, documents, context, between, work.out(f"{part.source.name}-{bucket}")))
                 owners.append(part)
     for part, result in zip(owners, run_tasks(work.spark, join_task, specs, label="impressions: join"), strict=True):
+        raise_error(result)
         part.joined.append(result)
 
 
@@ -114,6 +111,7 @@ def _find_doubted(parts: list[Part], work: Ingestion) -> None:
     for part, result in zip(
         owners, run_tasks(work.spark, events_task, specs, label="impressions: event ids"), strict=True
     ):
+        raise_error(result)
         part.doubted += [result["doubted"]] if result["doubted"] else []
 
 
@@ -160,6 +158,7 @@ def recover_raw(parts: list[Part], work: Ingestion) -> None:
     for part, result in zip(
         owners, run_tasks(work.spark, raw_task, specs, label="impressions: quarantine"), strict=True
     ):
+        raise_error(result)
         part.refused.append(result["refused"])
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.errors import HindcastError
 from jobs.core.storage import filesystem, rust_uri, storage_options
 from jobs.impressions import reasons
+from jobs.impressions.answers import answering
 from jobs.impressions.canonical import contradicting, join_documents, with_contents
 from jobs.impressions.checks import Rules, check
 from jobs.impressions.documents import DOCUMENT, EVENT, PLACE, REFUSED, Kind, empty_documents
@@ -78,6 +78,7 @@ class _Writer:
                 self.events.append({"bucket": bucket, "uri": uri})
 
 
+@answering
 def events_task(spec: dict) -> dict:
     """Find events of one bucket of event ids that contradict each other, and stage their places."""
     events = scan_frames(spec["events"], schema=EVENT).collect()
@@ -92,13 +93,12 @@ def _split(frame: pl.DataFrame, buckets: int) -> list[pl.DataFrame]:
     return [parts.get((b,), frame.clear()) for b in range(buckets)]
 
 
+@answering
 def read_task(spec: dict) -> dict:
     """Read some files of one source. Returns counts, staged documents and refused rows, arrival days, what was seen."""
     gc.disable()  # documents are trees without cycles: walking them again and again takes longer than parsing them
     try:
         return _read(spec)
-    except HindcastError as error:
-        return {"error": str(error)}
     finally:
         gc.enable()
 
@@ -176,6 +176,7 @@ def _count_bases(bases: dict[str, list[int]], rows: pl.DataFrame, layout: Layout
         bases[application] = [held[0] + n, held[1] + below]
 
 
+@answering
 def join_task(spec: dict) -> dict:
     """Join one bucket of a source. Returns staged canonical rows with counts by day, touched searches, refused
     documents."""
@@ -221,6 +222,7 @@ def _context(own: pl.DataFrame, spec: dict) -> pl.DataFrame:
     return found.select(list(DOCUMENT)).with_columns(marked).collect()
 
 
+@answering
 def raw_task(spec: dict) -> dict:
     """Find the content of refused documents again in their files, masked; an unreadable file leaves it null."""
     layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])

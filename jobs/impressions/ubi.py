@@ -116,6 +116,8 @@ class UbiReader:
         places = self._values("rank", documents) or [_inner(a, "position", "ordinal") for a in attributes]
         into["role"] += [self._actions[d["action_name"]] for d in documents]
         into["item"] += self._values("item", documents) or [_inner(a, "object", "object_id") for a in attributes]
+        if "interaction" in self._get:
+            into["interaction"] += [_amount(v) for v in self._values("interaction", documents)]
         into["place"] += [p.get("index") if type(p) is dict else p for p in places]
         self._gather(told, into)
 
@@ -160,6 +162,8 @@ def _event_rows(columns: dict[str, list]) -> pl.DataFrame:
         item.alias("item_id"),
         rank.alias("rank"),
     )
+    if columns["interaction"]:
+        frame = frame.with_columns(pl.Series("interaction", columns["interaction"], dtype=pl.Float64))
     needless = (pl.col("kind") == Kind.VALUE) & (rank_reason == reasons.MISSING_RANK)
     why = pl.coalesce(item_reason, pl.when(~needless.fill_null(value=False)).then(rank_reason))
     return frame.with_columns(why.alias("reason"))
@@ -174,6 +178,13 @@ def _query_rows(columns: dict[str, list]) -> pl.DataFrame:
         lists_of([hits for hits, _ in found]).alias("hits"),
         pl.Series("reason", [reason for _, reason in found], dtype=pl.String),
     )
+
+
+def _amount(value: Any) -> float | None:
+    """A number as it is; what is neither number nor null becomes -1, which the checks refuse."""
+    if value is None:
+        return None
+    return float(value) if type(value) in (int, float) else -1.0
 
 
 def _shared_rows(columns: dict[str, list]) -> pl.DataFrame:

@@ -434,3 +434,38 @@ def _counts(rows):
     import polars as pl
 
     return daily_counts(_with_day(rows).with_columns(pl.lit(None, pl.String).alias("excluded"))).sort("arrival_day")
+
+
+# --- interactions beyond clicks ---
+
+
+@pytest.mark.parametrize(
+    ("seconds", "scale", "millionths", "reasons"),
+    [
+        (15, "30", 500_000, {}),
+        (300, "30", 1_000_000, {}),
+        (None, "30", 250_000, {}),
+        (0.5, None, 500_000, {}),
+        (15, None, 0, {"bad_interaction": 1}),
+        (-1, "30", 0, {"bad_interaction": 1}),
+        ("long", "30", 0, {"bad_interaction": 1}),
+    ],
+)
+def test_an_amount_of_interaction_is_scaled_to_the_unit_interval(seconds, scale, millionths, reasons):
+    used = layout(
+        actions={"play": 0.25},
+        columns={"interaction": "event_attributes.seconds"},
+        values={"interaction_scale": scale} if scale else {},
+    )
+    played = event("play", rank=None)
+    played["event_attributes"]["seconds"] = seconds
+    outcome = ingest(ndjson(query(hits=["a"]), played), layout=used)
+    assert outcome.rows["interaction"].to_list() == [millionths]
+    assert outcome.reasons == reasons
+
+
+def test_the_strongest_of_several_interactions_counts_and_a_click_alone_has_none():
+    outcome = ingest(
+        ndjson(query(hits=["a", "b"]), event(), event("add_to_cart"), event("purchase"), event(item="b", rank=2))
+    )
+    assert dict(outcome.rows.select("item_id", "interaction").iter_rows()) == {"a": 1_000_000, "b": 0}

@@ -332,3 +332,19 @@ def test_names_that_look_like_values_come_back_as_they_were(bench, name):
     bench.ingest(bench.source(corpus=name, name=name))
     assert set(bench.store.read("impressions").select("corpus", "source").iter_rows()) == {(name, name)}
     assert bench.store.read("daily_counts", where={"corpus": name})["impressions"].sum() == 60
+
+
+def test_a_full_disk_is_one_clear_sentence_and_publishes_nothing(bench, monkeypatch):
+    from jobs.core.errors import MachineError
+    from jobs.impressions import restate
+
+    bench.write("2026-11-20", *searches("2026-11-20"))
+
+    def no_space(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(restate, "stage", no_space)
+    with pytest.raises(MachineError, match=r"the disk is full .* nothing of this ingestion was published"):
+        bench.ingest()
+    assert bench.store.version("impressions") is None
+    monkeypatch.undo()
