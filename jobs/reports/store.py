@@ -19,6 +19,8 @@ from schemas.skills import REWRITES, SKILLS
 
 MAIN = "qri"
 OFFLINE = "offline-baseline"
+OWN_TABLES = ("metrics", "launches")
+"""Tables that reports write themselves: their versions would make a report differ from its own repetition."""
 
 
 def options_of(ctx: Context) -> Options:
@@ -62,18 +64,28 @@ def from_store(ctx: Context) -> ReportData:
 def run_head(ctx: Context, manifest: dict[str, Any], judgments: pl.DataFrame) -> dict[str, Any]:
     """The head of report.json from the manifest; `judge` is offline-baseline only if every label came from it."""
     models = sorted(set(judgments["model"].unique().to_list()) - {"none"})
-    judge = OFFLINE if models == [OFFLINE] else ctx.settings.judging.judge if models else None
     named = {k: manifest.get(k) for k in ("run", "launch_id", "as_of", "cut", "windows", "config_sha256", "versions")}
     return {
         **RUN_HEAD,
         **named,
-        "judge": judge,
+        "judge": judge_name(models, ctx.settings.judging.judge),
         "model": ", ".join(models) or None,
         "models": models,
         "simulated": bool(manifest.get("simulated")),
-        "tables": manifest["tables"],
+        "tables": {k: v for k, v in manifest["tables"].items() if k not in OWN_TABLES},
         "created_at": manifest.get("created_at"),
     }
+
+
+def judge_name(models: list[str], declared: str) -> str | None:
+    """offline-baseline only if every label came from it; otherwise the declared judge, or that models answered."""
+    if not models:
+        return None
+    if models == [OFFLINE]:
+        return OFFLINE
+    if OFFLINE in models:
+        return "mixed: offline-baseline and models"
+    return declared if declared != OFFLINE else "openai"
 
 
 def _rows(ctx: Context, manifest: dict[str, Any], table: str, spec: Any) -> pl.DataFrame:

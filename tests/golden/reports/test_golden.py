@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,18 @@ def test_rho_and_tau_are_scipys(report, variant):
     assert ours["spearman"]["value"] == pytest.approx(spearmanr(labels, truths).statistic, abs=1e-12)
     assert ours["kendall_b"]["value"] == pytest.approx(kendalltau(labels, truths).statistic, abs=1e-12)
     assert ours["kendall_c"]["value"] == pytest.approx(kendalltau(labels, truths, variant="c").statistic, abs=1e-12)
+
+
+def test_order_of_rows_and_number_of_workers_change_nothing(report, tmp_path):
+    rng = random.Random(3)
+    for name in ("judgments", "truth", "outcomes"):
+        lines = (HERE / f"{name}.jsonl").read_text().splitlines(keepends=True)
+        rng.shuffle(lines)
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    params = json.loads((HERE / "params.json").read_text())
+    data = from_files(**{n: tmp_path / f"{n}.jsonl" for n in ("judgments", "truth", "outcomes")})
+    found, expected = figures(build(data, Options(**params, workers=5))), figures(report)
+    assert found.keys() == expected.keys()
+    known = {k for k, v in expected.items() if v is not None}
+    assert {k for k in known if found[k] != pytest.approx(expected[k], abs=1e-12, rel=1e-12)} == set()
+    assert {k for k, v in found.items() if v is not None} == known
