@@ -64,7 +64,8 @@ def test_logs_pages_with_cards_exist_and_every_variant_has_a_label_or_a_reason(n
         assert set(mine["page_id"]) == set(pages["page_id"]), variant
     scored = judged.filter(pl.col("variant") != "evidence_only")
     assert scored.filter(pl.col("label").is_null() == pl.col("reason").is_null()).height == 0
-    assert set(judged["model"]) == {"offline-baseline"}
+    assert set(scored["model"]) == {"offline-baseline"}
+    assert set(judged.filter(variant="evidence_only")["model"]) == {"none"}, "no judge stands behind evidence alone"
 
 
 def test_the_report_says_that_the_log_is_simulated(night):
