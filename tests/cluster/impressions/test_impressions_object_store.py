@@ -1,4 +1,4 @@
-"""Logs and store in an object store (a server on loopback): the same tables as on a folder, late days restated there."""
+"""Logs and store in an object store (a server on loopback): the same tables as on a folder, late days included."""
 
 import os
 import socket
