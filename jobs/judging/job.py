@@ -236,7 +236,11 @@ def _retries(retry: str) -> bool:
 
 
 def _with(ctx: Context, over: dict[str, Any]) -> Context:
-    """The context with command-line options laid over its [judging] settings, checked like the file."""
+    """The context with command-line options laid over its [judging] settings, checked like the file.
+
+    Variants that are named are those that are judged, whatever the weekday.
+    """
+    over = over | ({"ablation_weekday": ""} if "variants" in over else {})
     judging = Judging.model_validate({**ctx.settings.judging.model_dump(), **over})
     return replace(ctx, settings=ctx.settings.model_copy(update={"judging": judging}))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.judging.cost import FREE
 from jobs.judging.labels import LabelStore
 from jobs.judging.questions import Asker, Question, row_questions
 from jobs.judging.runner import CHUNK, Work
@@ -25,11 +26,12 @@ class Plan:
     calls: int = 0
     cached_calls: int = 0
     tokens_in: int = 0
-    cost_usd: float | None = 0.0
+    cost_usd: float = 0.0
+    unpriced: list[str] = field(default_factory=list)
 
     def summary(self, *, seconds: float, budget_usd: float | None) -> dict[str, Any]:
-        """As the command prints it; cost is null where a model's price is unknown."""
-        cost = None if self.cost_usd is None else round(self.cost_usd, 4)
+        """As the command prints it; cost is null where the price of a model (`unpriced`) is unknown."""
+        cost = None if self.unpriced else round(self.cost_usd, 4)
         short = cost is not None and budget_usd is not None and cost > budget_usd
         return {
             "pages": self.pages,
@@ -40,6 +42,7 @@ class Plan:
             "tokens_in": self.tokens_in,
             "tokens_out": self.calls * TYPICAL_OUTPUT,
             "cost_usd": cost,
+            "unpriced": self.unpriced,
             "budget_usd": budget_usd,
             "budget_is_short": short,
             "seconds": round(seconds, 1),
@@ -75,15 +78,13 @@ def _unknown(plan: Plan, sitting: Sitting, waiting: dict[bytes, Question], store
 
 def plan_works(sitting: Sitting, works: Iterable[Work], store: LabelStore) -> Plan:
     """Render every question of `works` and count what is missing from the store; nothing is sent."""
-    plan, prices = Plan(), sitting.prices()
+    prices = sitting.prices()
+    plan = Plan(unpriced=[model for model, price in prices.items() if price is None])
     for question in missing_questions(plan, sitting, sitting.planned_askers(store), works, store):
-        tokens, price = question.asker.tokens(question), prices[question.asker.settings.model]
+        tokens, price = question.asker.tokens(question), prices[question.asker.settings.model] or FREE
         plan.calls += 1
         plan.tokens_in += tokens
-        if plan.cost_usd is not None and price is not None:
-            plan.cost_usd += price.usd(tokens_in=tokens, tokens_out=TYPICAL_OUTPUT)
-    if None in prices.values():
-        plan.cost_usd = None
+        plan.cost_usd += price.usd(tokens_in=tokens, tokens_out=TYPICAL_OUTPUT)
     return plan
 
 

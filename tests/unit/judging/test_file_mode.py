@@ -248,7 +248,7 @@ def test_the_plan_says_what_the_run_then_does(room):
         after = plan_files(room.job(url), QUIET)
     assert (plan["pages"], plan["rows"], plan["calls"], plan["reused_from_plain"]) == (2, 4, summary["asked"], 1)
     assert (after["calls"], after["cached_calls"]) == (0, 3)
-    assert plan["cost_usd"] is None  # nobody knows what model "m" costs
+    assert (plan["cost_usd"], plan["unpriced"]) == (None, ["m"])  # nobody knows what model "m" costs
 
 
 def test_at_most_so_many_pages_in_whole_queries(room):
