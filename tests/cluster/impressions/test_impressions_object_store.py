@@ -22,9 +22,8 @@ def bucket(monkeypatch):
     if not SERVER.exists():
         pytest.skip(f"{SERVER} is not there: run make setup-object-store")
     port = _free_port()
-    server = subprocess.Popen(
-        [SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
+    command = [SERVER, "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
     settings = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
                 "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}  # fmt: skip
     for name, value in settings.items():

@@ -127,7 +127,7 @@ def test_a_split_day_and_many_buckets_make_the_same_tables(bench, tmp_path, monk
 # --- what cannot be used ---
 
 
-def _unchanged(bench, action, match):
+def check_unchanged(bench, action, match):
     before = bench.versions() | {"rejected_impressions": None}
     with pytest.raises(InputError, match=match):
         action()
@@ -138,7 +138,7 @@ def test_a_truncated_gzip_publishes_nothing_and_says_which_file(bench):
     bench.write("2026-11-20", *searches("2026-11-20"))
     path = bench.write("2026-11-20", *searches("2026-11-20", 400), name="cut.ndjson.gz")
     path.write_bytes(path.read_bytes()[:-20])
-    _unchanged(bench, bench.ingest, r"cut\.ndjson\.gz: its packed data end or break after \d+ bytes")
+    check_unchanged(bench, bench.ingest, r"cut\.ndjson\.gz: its packed data end or break after \d+ bytes")
     path.write_bytes(gzip.compress(b"") + b"")
     assert bench.ingest()["rows_in"] == 20
 
@@ -156,7 +156,7 @@ def test_a_mix_of_rank_bases_in_one_source_is_refused(bench):
     zero = [event("impression", f"2026-11-20-{n}", item="a", rank=0, application="zero") for n in range(9)]
     one = [event("impression", f"2026-11-20-{n}", item="a", rank=1, application="one") for n in range(10, 19)]
     bench.write("2026-11-20", *searches("2026-11-20"), *zero, *one)
-    _unchanged(bench, bench.ingest, "application 'zero' is declared with rank base 1, but 9 of its 9 ranks are 0")
+    check_unchanged(bench, bench.ingest, "application 'zero' is declared with rank base 1, but 9 of its 9 ranks are 0")
     declared = bench.source(rank_base={"zero": 0, "default": 1})
     assert bench.ingest(declared)["rejected"] == {}
 
@@ -170,7 +170,7 @@ def test_a_mix_of_rank_bases_in_one_source_is_refused(bench):
 )
 def test_a_missing_column_is_one_clear_sentence(bench, header, message):
     bench.write("2026-11-20", header.encode(), b"s1,jazz,a,1,0,x", name="t.ndjson")
-    _unchanged(bench, lambda: bench.ingest(bench.source(format="csv", path="logs/{day}/*.ndjson")), message)
+    check_unchanged(bench, lambda: bench.ingest(bench.source(format="csv", path="logs/{day}/*.ndjson")), message)
 
 
 def test_an_empty_file_is_read_and_an_empty_folder_is_an_error(bench):
