@@ -146,7 +146,7 @@ def test_a_truncated_gzip_publishes_nothing_and_says_which_file(bench):
 def test_too_many_refused_rows_publish_nothing_but_can_be_looked_at(bench):
     bench.write("2026-11-20", *searches("2026-11-20"), *[b"{"] * 3)
     source = bench.source(max_rejected=0.1)
-    _unchanged(
+    check_unchanged(
         bench, lambda: bench.ingest(source), r"3 of 23 rows were refused \(malformed 3\), more than max_rejected = 0.1"
     )
     assert bench.store.read("rejected_impressions")["reason"].to_list() == ["malformed"] * 3
