@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobs.judging.inputs import CardRow, Page
@@ -48,11 +48,3 @@ def shown_rows(page: Page, rows: Iterable[CardRow], *, variant: str) -> tuple[Sh
 def needs_plain(variant: str, shown: tuple[ShownRow, ...]) -> bool:
     """True for a page without a card row under a grounded variant: its label is plain's, it is not sent."""
     return variant in GROUNDED and not shown
-
-
-def rows_by_page(rows: Iterable[tuple[str, CardRow]]) -> Mapping[str, list[CardRow]]:
-    """(page id, row) pairs gathered by page, in their order."""
-    found: dict[str, list[CardRow]] = {}
-    for page_id, row in rows:
-        found.setdefault(page_id, []).append(row)
-    return found
