@@ -1,6 +1,7 @@
 """Parquet files and Delta tables, whose rows each say all, to rows as read: columns stay typed, batches stay small."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -31,10 +32,7 @@ class ColumnarReader:
     def batches(self, uri: str) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """Pairs (rows as read, the same rows as the file holds them)."""
         fs, path = filesystem(uri)
-        try:
-            file = pq.ParquetFile(fs.open_input_file(path))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{self._name}: cannot be read as Parquet ({error}): fetch the file again") from error
+        file = _opened(fs.open_input_file(path), name=self._name)
         mapped = mapped_columns([*file.schema_arrow.names, *self._constants], layout=self._layout, name=self._name)
         wanted = [c for c in dict.fromkeys(mapped.values()) if c not in self._constants]
         first = 1
@@ -68,6 +66,18 @@ class ColumnarReader:
             ).to_series()
         texts = values.cast(READ[name])
         return pl.select(pl.when(texts != "").then(texts).alias(name)).to_series()
+
+
+def rows_of_footer(stream: Any, *, name: str) -> int:
+    """Rows of a Parquet file; InputError if it is none."""
+    return _opened(stream, name=name).metadata.num_rows
+
+
+def _opened(stream: Any, *, name: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(stream)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{name}: cannot be read as Parquet ({error}): fetch the file again") from error
 
 
 def _rank(values: pl.Series) -> tuple[pl.Series, pl.Series]:

@@ -15,7 +15,7 @@ from jobs.impressions.restate import day_task
 from jobs.impressions.work import Ingestion, Part
 from schemas.logs import ITEM_KEYS, QUERIES
 
-DAY_ROWS = 4_000_000
+DAY_ROWS = 2_000_000
 """A day with more impressions is restated in parts by ranges of query keys, so that no task holds more than about
 this."""
 

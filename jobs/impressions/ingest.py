@@ -7,16 +7,25 @@ from typing import Any
 
 from jobs.core.errors import InputError
 from jobs.core.keys import key_of
+from jobs.core.storage import filesystem
 from jobs.impressions import quarantine
 from jobs.impressions.answers import disk_told
+from jobs.impressions.columnar import rows_of_footer
 from jobs.impressions.daily import restate
 from jobs.impressions.inputs import InputFile, Ledger
 from jobs.impressions.layout import layout_of
 from jobs.impressions.stages import check_share, join, read, recover_raw
 from jobs.impressions.work import Ingestion, Part, Request
 
-BUCKET_BYTES = {"ubi": 48 << 20, "csv": 24 << 20, "jsonl": 24 << 20, "parquet": 24 << 20, "delta": 24 << 20}
-"""Bytes of input behind one bucket of searches: about a million documents, some 500 MB while they are joined."""
+BUCKET_ROWS = 1_000_000
+"""Impressions that one task joins at a time: up to 1 GiB while they are joined."""
+
+PACKED_BYTES, PLAIN_BYTES = 16, 128
+"""Bytes of packed and of plain text logs behind one impression, at the least (simulated UBI: 15; a click log in CSV: 3 and
+29, where a row is an impression and needs a quarter of the memory)."""
+
+MOST_BUCKETS = 512
+"""Each reading task writes a file a bucket: more of them cost more than they save."""
 
 KEEP_DAYS = 14
 """Documents are kept this long after they arrived, so that files read again, and late ones, meet what belongs to
@@ -57,14 +66,23 @@ def _ingest(parts: list[Part], work: Ingestion) -> dict[str, Any]:
 def _part(request: Request, work: Ingestion) -> Part:
     source, corpora = request.source, work.settings.corpora
     locales = corpora[source.corpus].locales if source.corpus in corpora else ()
-    size = sum(f.size for f in request.files)
+    rows = sum(_rows_of(f, source.format) for f in request.files)
     return Part(
         request=request,
         layout=layout_of(source, locales=locales, day=request.day),
         ledger=Ledger(work.store, source.name),
-        buckets=min(64, -(-size // BUCKET_BYTES[source.format])) or 1,
+        buckets=min(MOST_BUCKETS, -(-rows // BUCKET_ROWS)) or 1,
         keep=source.format == "ubi",
     )
+
+
+def _rows_of(file: InputFile, form: str) -> int:
+    """Impressions that a file holds, from its footer, or about as many from its size."""
+    if form in ("parquet", "delta"):
+        fs, path = filesystem(file.uri)
+        with fs.open_input_file(path) as stream:
+            return rows_of_footer(stream, name=file.uri)
+    return file.size // (PACKED_BYTES if file.uri.endswith((".gz", ".gzip")) else PLAIN_BYTES)
 
 
 def _refused(parts: list[Part]) -> list[quarantine.Refusals]:

@@ -40,6 +40,10 @@ def _fresh(source: dict, spec: dict) -> dict[str, pl.DataFrame]:
     return {day.isoformat(): part for (day,), part in parts.items()}
 
 
+def _nothing() -> pl.DataFrame:
+    return pl.DataFrame(schema=IMPRESSIONS.polars())
+
+
 def _in_range(scan: pl.LazyFrame, spec: dict) -> pl.LazyFrame:
     return scan.filter(pl.col("query_key").is_between(*spec["range"])) if spec["range"] else scan
 
@@ -56,7 +60,7 @@ def _one_day(day: date, fresh: dict[str, dict[str, pl.DataFrame]], spec: dict, o
     whole, changed = [], bool(spec["range"])
     for name in sources:
         files = [f for f in held if f.partition["source"] == name]
-        old = _in_range(read_files(IMPRESSIONS, files).lazy(), spec).collect()
+        old = pl.concat([_in_range(read_files(IMPRESSIONS, [f]).lazy(), spec).collect() for f in files] or [_nothing()])
         known = old.filter(~pl.col("user_key").is_in(spec["forgotten"]).fill_null(value=False))
         source = spec["sources"].get(name)
         if source is None:
@@ -72,7 +76,7 @@ def _one_day(day: date, fresh: dict[str, dict[str, pl.DataFrame]], spec: dict, o
             staged = [stage(spec["tables"]["impressions"], IMPRESSIONS, new, partition=partition)] if new.height else []
             out["impressions"].append({"partition": partition, "files": [f.as_dict() for f in staged]})
         whole.append(new)
-    rows = pl.concat(whole) if whole else pl.DataFrame(schema=IMPRESSIONS.polars())
+    rows = pl.concat(whole) if whole else _nothing()
     out["days"].append(_figures(rows, text, changed=changed))
     if changed:
         _daily(rows, text, spec, out)

@@ -117,7 +117,7 @@ def test_a_split_day_and_many_buckets_make_the_same_tables(bench, tmp_path, monk
     split = type(bench)(tmp_path)
     split.store = type(bench.store)(str(tmp_path / "split"))
     monkeypatch.setattr(daily, "DAY_ROWS", 10)
-    monkeypatch.setattr(ingest, "BUCKET_BYTES", {"ubi": 100})
+    monkeypatch.setattr(ingest, "BUCKET_ROWS", 10)
     monkeypatch.setattr(tasks, "FLUSH", 7)
     split.ingest()
     assert {n: f.equals(split.tables()[n]) for n, f in bench.tables().items()} == dict.fromkeys(bench.tables(), True)
@@ -127,7 +127,7 @@ def test_a_split_day_and_many_buckets_make_the_same_tables(bench, tmp_path, monk
 # --- what cannot be used ---
 
 
-def check_unchanged(bench, action, match):
+def unchanged_check(bench, action, match):
     before = bench.versions() | {"rejected_impressions": None}
     with pytest.raises(InputError, match=match):
         action()
@@ -138,7 +138,7 @@ def test_a_truncated_gzip_publishes_nothing_and_says_which_file(bench):
     bench.write("2026-11-20", *searches("2026-11-20"))
     path = bench.write("2026-11-20", *searches("2026-11-20", 400), name="cut.ndjson.gz")
     path.write_bytes(path.read_bytes()[:-20])
-    check_unchanged(bench, bench.ingest, r"cut\.ndjson\.gz: its packed data end or break after \d+ bytes")
+    unchanged_check(bench, bench.ingest, r"cut\.ndjson\.gz: its packed data end or break after \d+ bytes")
     path.write_bytes(gzip.compress(b"") + b"")
     assert bench.ingest()["rows_in"] == 20
 
@@ -146,7 +146,7 @@ def test_a_truncated_gzip_publishes_nothing_and_says_which_file(bench):
 def test_too_many_refused_rows_publish_nothing_but_can_be_looked_at(bench):
     bench.write("2026-11-20", *searches("2026-11-20"), *[b"{"] * 3)
     source = bench.source(max_rejected=0.1)
-    check_unchanged(
+    unchanged_check(
         bench, lambda: bench.ingest(source), r"3 of 23 rows were refused \(malformed 3\), more than max_rejected = 0.1"
     )
     assert bench.store.read("rejected_impressions")["reason"].to_list() == ["malformed"] * 3
@@ -156,7 +156,7 @@ def test_a_mix_of_rank_bases_in_one_source_is_refused(bench):
     zero = [event("impression", f"2026-11-20-{n}", item="a", rank=0, application="zero") for n in range(9)]
     one = [event("impression", f"2026-11-20-{n}", item="a", rank=1, application="one") for n in range(10, 19)]
     bench.write("2026-11-20", *searches("2026-11-20"), *zero, *one)
-    check_unchanged(bench, bench.ingest, "application 'zero' is declared with rank base 1, but 9 of its 9 ranks are 0")
+    unchanged_check(bench, bench.ingest, "application 'zero' is declared with rank base 1, but 9 of its 9 ranks are 0")
     declared = bench.source(rank_base={"zero": 0, "default": 1})
     assert bench.ingest(declared)["rejected"] == {}
 
@@ -170,7 +170,7 @@ def test_a_mix_of_rank_bases_in_one_source_is_refused(bench):
 )
 def test_a_missing_column_is_one_clear_sentence(bench, header, message):
     bench.write("2026-11-20", header.encode(), b"s1,jazz,a,1,0,x", name="t.ndjson")
-    check_unchanged(bench, lambda: bench.ingest(bench.source(format="csv", path="logs/{day}/*.ndjson")), message)
+    unchanged_check(bench, lambda: bench.ingest(bench.source(format="csv", path="logs/{day}/*.ndjson")), message)
 
 
 def test_an_empty_file_is_read_and_an_empty_folder_is_an_error(bench):
@@ -348,3 +348,12 @@ def test_a_full_disk_is_one_clear_sentence_and_publishes_nothing(bench, monkeypa
         bench.ingest()
     assert bench.store.version("impressions") is None
     monkeypatch.undo()
+
+
+def test_a_damaged_parquet_file_is_named(bench):
+    path = bench.folder / "day.parquet"
+    _parquet_rows().write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"day\.parquet: cannot be read as Parquet"):
+        bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
+    assert bench.store.version("impressions") is None
