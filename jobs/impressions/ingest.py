@@ -21,8 +21,8 @@ BUCKET_ROWS = 1_000_000
 """Impressions that one task joins at a time: up to 1 GiB while they are joined."""
 
 PACKED_BYTES, PLAIN_BYTES = 16, 128
-"""Bytes of packed and of plain text logs behind one impression, at the least (simulated UBI: 15; a click log in CSV: 3 and
-29, where a row is an impression and needs a quarter of the memory)."""
+"""Bytes of packed and of plain text logs behind one impression, at the least (simulated UBI: 15 packed; a click log in
+CSV: 3 and 29, but there a row is one impression and needs a quarter of the memory)."""
 
 MOST_BUCKETS = 512
 """Each reading task writes a file a bucket: more of them cost more than they save."""
