@@ -233,11 +233,13 @@ def stage(
 
 
 def _write_parquet(uri: str, data: pa.Table, *, cuts: list[int], compression: str) -> int:
+    """Dictionaries only where values repeat: trying them on measures and lists took a third of the writing time."""
+    repeating = [f.name for f in data.schema if not (pa.types.is_floating(f.type) or pa.types.is_list(f.type))]
     fs, inner = filesystem(uri)
     fs.create_dir(inner.rsplit("/", 1)[0], recursive=True)
     with (
         fs.open_output_stream(inner, compression=None) as stream,
-        pq.ParquetWriter(stream, data.schema, compression=compression, write_statistics=True) as writer,
+        pq.ParquetWriter(stream, data.schema, compression=compression, use_dictionary=repeating) as writer,
     ):
         for start, end in itertools.pairwise([0, *cuts, data.num_rows]):
             if end > start:
