@@ -71,6 +71,9 @@ lint: setup ## style and structure
 	@$(JOBS) setup/structure.py
 	@.venv/bin/hadolint docker/*.Dockerfile
 
+bench-estimators: setup ## estimators of examination and relevance against planted truth and real logs
+	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.estimators
+
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
 
