@@ -22,6 +22,7 @@ from jobs.reports.data import Options, ReportData
 from jobs.reports.judged import BASELINE, MAIN, ordered_variants, with_value
 from jobs.reports.resample import interval, mean_samples
 
+NOT_JUDGED = "no page of system a or b of this launch has been judged: run `hindcast judging run`"
 NO_LAUNCH = "no launch has been forecast: run `hindcast launch forecast`"
 
 
@@ -45,7 +46,7 @@ def launch_section(data: ReportData, options: Options) -> dict[str, Any]:
     judged = data.judgments.filter(pl.col("set") == "launch") if "set" in data.judgments.columns else data.judgments
     judged = judged.filter(pl.col("system").is_in(["a", "b"]))
     if not judged.height:
-        return empty_launch("no page of system a or b has been judged")
+        return empty_launch() if data.launch is None else empty_launch(NOT_JUDGED)
     parameters = data.launch or {}
     found = outcomes(data.outcomes.iter_rows(named=True)) if data.outcomes is not None else []
     with_minimum = judged.join(item_minimum(data), on="page_id", how="left").with_columns(
