@@ -1,4 +1,4 @@
-"""The golden report: fixed judgments in, the same figures out. REBUILD_GOLDEN=1 writes them anew."""
+"""The golden report: fixed judgments in, the same figures out. HINDCAST_REBUILD_GOLDEN=1 writes them anew."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def figures(report: dict) -> dict:
 
 def test_figures_are_the_expected_ones(report):
     found = figures(report)
-    if os.environ.get("REBUILD_GOLDEN") == "1":
+    if os.environ.get("HINDCAST_REBUILD_GOLDEN"):
         EXPECTED.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
     expected = json.loads(EXPECTED.read_text())
     assert found.keys() == expected.keys()
