@@ -33,12 +33,14 @@ class ColumnarReader:
         """Pairs (rows as read, the same rows as the file holds them)."""
         fs, path = filesystem(uri)
         file = _opened(fs.open_input_file(path), name=self._name)
-        mapped = mapped_columns([*file.schema_arrow.names, *self._constants], layout=self._layout, name=self._name)
-        wanted = [c for c in dict.fromkeys(mapped.values()) if c not in self._constants]
+        own = file.schema_arrow.names
+        constants = {n: v for n, v in self._constants.items() if n not in own}
+        mapped = mapped_columns([*own, *constants], layout=self._layout, name=self._name)
+        wanted = [c for c in dict.fromkeys(mapped.values()) if c not in constants]
         first = 1
         for batch in file.iter_batches(batch_size=BATCH, columns=wanted):
             held = pl.from_arrow(pa.Table.from_batches([batch]))
-            held = held.with_columns(pl.lit(v).alias(c) for c, v in self._constants.items() if c in mapped.values())
+            held = held.with_columns(pl.lit(v).alias(c) for c, v in constants.items() if c in mapped.values())
             yield self._rows(held, mapped, first), held
             first += held.height
 

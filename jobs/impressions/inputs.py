@@ -24,7 +24,7 @@ class InputFile:
 
     A replayed file stands in for `origin`, whose rows it holds; `numbers` is a staged frame of their line numbers
     there.
-    `constants` are the partition values of a table's file, as text.
+    `constants` are the values of a table's partition, or of folders named NAME=VALUE, as text ("01" stays "01").
     """
 
     uri: str
@@ -155,7 +155,9 @@ def _uri(path: str, inner: str) -> str:
 
 def _input(uri: str, info: Any, day: str | None) -> InputFile:
     changed = info.mtime.astimezone(UTC) if info.mtime else datetime(1970, 1, 1, tzinfo=UTC)
-    return InputFile(uri=uri, size=info.size or 0, modified=changed.isoformat(), arrival_day=day)
+    folders = [part.partition("=") for part in uri.split("/")[:-1]]
+    constants = {name: unquote(value) for name, equals, value in folders if equals and name}
+    return InputFile(uri=uri, size=info.size or 0, modified=changed.isoformat(), arrival_day=day, constants=constants)
 
 
 class Ledger:

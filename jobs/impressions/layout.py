@@ -42,7 +42,11 @@ REQUIRED = ("page", "query", "item", "rank", "click", "time")
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What the readers of a source need: columns, formats, bases, actions, locales."""
+    """What the readers of a source need: columns, formats, bases, actions, locales.
+
+    `values` says how values are written: time and arrived (strptime formats), separator (of CSV), interaction_scale
+    (the amount that counts as 1). `defaults` stand in for missing fields, such as click = "false".
+    """
 
     source: str
     corpus: str

@@ -357,3 +357,14 @@ def test_a_damaged_parquet_file_is_named(bench):
     with pytest.raises(InputError, match=r"day\.parquet: cannot be read as Parquet"):
         bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
     assert bench.store.version("impressions") is None
+
+
+def test_values_in_folder_names_are_columns_and_stay_text(bench):
+    for hour in ("01", "02"):
+        path = bench.folder / "log" / f"hour={hour}" / "part.parquet"
+        path.parent.mkdir(parents=True)
+        _parquet_rows().drop("hour").with_columns(
+            pl.format("{}-{}", "search_id", pl.lit(hour)).alias("search_id")
+        ).write_parquet(path)
+    bench.ingest(bench.source(format="parquet", path="log", columns={"segment": "hour"}))
+    assert set(bench.store.read("daily_counts")["segment"]) == {"01", "02"}
