@@ -25,8 +25,9 @@ def latent_truth(
     """Mean and standard deviation (n,) of the true value behind each measured truth, shrunk to the common mean.
 
     Normal-normal model. Where the squared errors are right on average (`unbiased`), the spread of true values is the
-    variance that they leave; errors on the safe side would leave too little, so there DerSimonian and Laird's moments
-    weigh each page by its precision. None if the errors explain all the variance.
+    variance that they leave, and all pages share the mean error: a page's own estimate rests on its few clicks and
+    follows its truth. Errors on the safe side would leave too little, so there DerSimonian and Laird's moments weigh
+    each page by its precision. None if the errors explain all the variance.
     """
     spread = float(np.var(truth, ddof=1) - np.mean(errors**2)) if unbiased else _weighted_spread(truth, errors)
     if spread <= 0:
@@ -56,6 +57,7 @@ def noise_ceiling(
     With `labels` the judge may only hand out these labels (both caps together). None if `errors` (n,) explain all of
     the variance of `truth` (n,): then nothing can be reached and the truth says nothing.
     """
+    errors = np.full(len(truth), np.sqrt(np.mean(errors**2))) if unbiased else errors
     latent = latent_truth(truth, errors, unbiased=unbiased)
     if latent is None:
         return None
