@@ -151,7 +151,7 @@ def throughput(figures: Figures) -> None:
     from sentence_transformers import SentenceTransformer
 
     rng = np.random.default_rng(0)
-    texts = [" ".join(f"word{n}" for n in rng.integers(0, 5000, rng.integers(3, 60))) for _ in range(1500)]
+    texts = [" ".join(f"word {n}" for n in rng.integers(0, 999, rng.integers(2, 20))) for _ in range(800)]
     model = SentenceTransformer(str(get_model_path()), device="cpu")
     ours, theirs = [], []
     for trial in range(3):
