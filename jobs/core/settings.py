@@ -115,7 +115,7 @@ class Evidence(_Part):
     embedding_model: str = "all-MiniLM-L6-v2"
     near_duplicate_cosine: float = Field(default=0.9, gt=0, le=1)
     relevance: Literal["ratio", "ratio_eb", "ips", "weighted", "ctr"] = "ratio"
-    prior: Literal["query", "rank_band", "global"] = "query"
+    prior: Literal["query", "rank_band", "global"] = "rank_band"
     other_locales: bool = False
     by_segment: bool = False
 

@@ -30,7 +30,7 @@ class How:
 
     min_users: int = 20
     relevance: str = "ratio"
-    prior_kind: str = "query"
+    prior_kind: str = "rank_band"
     by_segment: bool = False
     floor: float = 0.01
 
