@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 for tool in buildah debootstrap; do
   command -v $tool >/dev/null || { echo "image: $tool is missing: apt-get install buildah debootstrap" >&2; exit 1; }
 done
-work=${IMAGE_WORK:-out/image}
+work=$PWD/out/image
 mkdir -p "$work"
-storage="--storage-driver vfs --root $PWD/$work/storage --runroot $PWD/$work/run"
+storage="--storage-driver vfs --root $work/storage --runroot $work/run"
 
 if [ ! -d "$work/base/usr/bin" ]; then
   echo "image: the base, about a minute"
