@@ -155,7 +155,7 @@ def run(ctx: Any) -> dict[str, Any]:
         salt=salt_of(ctx.store, simulated=ctx.settings.report.simulated),
         run_id=ctx.run.key,
         run_day=ctx.run.as_of,
-        latest=_end_of(ctx.run.as_of),
+        latest=max(_end_of(ctx.run.as_of), ctx.now() + timedelta(days=1)),
         say=ctx.progress.say,
     )
     summary = ingest(requests, work=work)

@@ -137,3 +137,16 @@ def test_forgetting_everything_before_a_day_drops_whole_days(tmp_path, spark):
     assert done["days"] == ["2026-11-18", "2026-11-19"]
     assert bench.store.read("impressions")["event_day"].unique().to_list() == [NIGHT]
     assert datetime.fromisoformat("2026-11-20T00:00:00+00:00") <= bench.store.read("impressions")["shown_at"].min()
+
+
+def test_a_file_that_goes_on_after_the_night_is_read_whole_and_seen_by_arrival(tmp_path, spark):
+    bench = Bench(tmp_path)
+    days = [(NIGHT + timedelta(days=n)).isoformat() for n in (0, 1)]
+    searches = [query(f"{day}-{n}", hits=["a"], at=f"{day}T10:00:00Z") for day in days for n in range(10)]
+    bench.write("any", *searches)
+    settings = bench.settings(bench.source(path="logs/any/*.gz"))
+    summary = run(context(bench, spark, settings))
+    assert (summary["rejected"], summary["impressions"]) == ({}, 20)
+    assert summary["sources"]["web"]["arrival_guarded"] is False
+    arrivals = bench.store.read("daily_counts").group_by("arrival_day").agg(pl.col("impressions").sum())
+    assert dict(arrivals.iter_rows()) == {NIGHT: 10, NIGHT + timedelta(days=1): 10}
