@@ -12,8 +12,9 @@ from jobs.evidence.tasks import build_range, fit_prior_range
 from jobs.evidence.window import How
 from jobs.propensity.curve import Curve
 from jobs.propensity.fitting import read_curves
-from jobs.propensity.reading import days_of, shares, window_files
+from jobs.propensity.reading import days_of, deepest_rank, shares, window_files
 
+PRIOR_PARTS = (64, 4, 1)  # a 64th of a window that several tasks share has pairs enough, unless queries are very few
 _SUMMED = ("rows", "queries", "impressions", "dropped_rare", "dropped_sensitive", "count_rows")
 
 
@@ -57,7 +58,7 @@ def _specs(ctx: Context, corpus: str, files: list[DataFile]) -> list[dict[str, A
         "daily_counts": files,
         "daily_users": window_files(ctx, "daily_users", corpus),
         **texts,
-        "curve": curve_entries(curves, deepest=_deepest(files)),
+        "curve": curve_entries(curves, deepest=deepest_rank(files)),
         "curve_id": curves[0].curve_id,
         "window_start": max(ctx.run.evidence.start, date.fromisoformat(days_of(files)[0])),
         "how": _how(ctx),
@@ -81,10 +82,6 @@ def _text_files(ctx: Context, name: str, corpus: str) -> list[DataFile]:
     return ctx.store.files(name, version=ctx.table_version(name), where={"corpus": corpus})
 
 
-def _deepest(files: list[DataFile]) -> int:
-    return max(int(file.high.get("rank") or 1) for file in files)
-
-
 def curve_entries(curves: list[Curve], *, deepest: int) -> list[tuple]:
     """(segment, rank, examination, error factors) for every rank that occurs; deeper than a curve, its last errors
     scale.
@@ -100,8 +97,11 @@ def curve_entries(curves: list[Curve], *, deepest: int) -> list[tuple]:
 
 
 def _shared_prior(ctx: Context, corpus: str, specs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """One prior for all ranges, from the first sixteenth of the keys; None where one task sees everything anyway."""
-    if len(specs) < 2:
-        return None
-    sample = {**specs[0], "range": range_bounds()[0]}
-    return run_tasks(ctx.spark, fit_prior_range, [sample], label=f"prior of {corpus}")[0]
+    """One prior for all ranges, from the first part of the keys that holds a click; None where one task sees all."""
+    found = None
+    for parts in PRIOR_PARTS if len(specs) > 1 else ():
+        sample = {**specs[0], "range": range_bounds(ranges=parts)[0]}
+        found = run_tasks(ctx.spark, fit_prior_range, [sample], label=f"prior of {corpus}")[0]
+        if found["mean"] > 0:
+            break
+    return found

@@ -30,6 +30,10 @@ class Resample:
         self.replicates = replicates
         self._copies = weights(self.keys, replicates=replicates).astype(np.uint8)
 
+    def weigh(self, table: np.ndarray) -> np.ndarray:
+        """Sums of a dense table (units in the order of `keys`, cells) per replicate: (replicates + 1, cells)."""
+        return self._copies.astype(float) @ table
+
     def sums(self, keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int) -> np.ndarray:
         """Sums of `values` per replicate and cell: (replicates + 1, cells). The three are aligned rows.
 

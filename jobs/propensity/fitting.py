@@ -11,10 +11,10 @@ from jobs.core.context import Context
 from jobs.core.errors import InputError
 from jobs.core.spark import run_tasks
 from jobs.core.tables import DataFile
-from jobs.propensity.curve import MAX_RANK, Curve, from_file
+from jobs.propensity.curve import Curve, from_file
 from jobs.propensity.estimate import MIN_QUERIES, Options, fit_summary, pairs_for, with_window
 from jobs.propensity.estimators import PairCounts
-from jobs.propensity.reading import days_of, evidence_rows, window_files
+from jobs.propensity.reading import days_of, deepest_rank, evidence_rows, window_files
 from jobs.propensity.sample import LOWEST, Sample, sample_of, split
 from jobs.propensity.segments import borrowed
 from jobs.propensity.summary import COLUMNS, Summary, summarise
@@ -164,8 +164,7 @@ def rows_of(ctx: Context, corpus: str, curves: list[Curve]) -> pl.DataFrame:
     """Rows of the propensities table: every rank to the deepest that was shown, so that no reader lacks one."""
     from schemas.catalog import table
 
-    files = window_files(ctx, "daily_counts", corpus)
-    deepest = min(MAX_RANK, max((int(file.high.get("rank") or 1) for file in files), default=1))
+    deepest = deepest_rank(window_files(ctx, "daily_counts", corpus))
     rows = [row for curve in curves for row in _curve_rows(ctx, corpus, curve, deepest)]
     return pl.DataFrame(rows, schema=table("propensities").polars())
 

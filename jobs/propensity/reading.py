@@ -11,6 +11,7 @@ from jobs.core.context import Context
 from jobs.core.keys import RANGES, range_bounds
 from jobs.core.tables import DataFile, scan_files
 from jobs.core.windows import Run, evidence_filter
+from jobs.propensity.curve import MAX_RANK
 from schemas.catalog import table
 
 ROWS_A_TASK = 3_000_000  # rows of daily_counts that a task sums at about .5 GiB
@@ -26,6 +27,11 @@ def window_files(ctx: Context, name: str, corpus: str) -> list[DataFile]:
 def days_of(files: Sequence[DataFile]) -> list[str]:
     """Event days that the files hold, sorted."""
     return sorted({file.partition["event_day"] for file in files})
+
+
+def deepest_rank(files: Sequence[DataFile]) -> int:
+    """Deepest rank that the files hold, by their statistics; the contract's deepest where a file has none."""
+    return max((int(file.high.get("rank") or MAX_RANK) for file in files), default=1)
 
 
 def shares(rows: int) -> list[tuple[int, int]]:

@@ -16,7 +16,6 @@ from jobs.propensity.bootstrap import Resample
 from jobs.propensity.harvest import harvest
 
 COLUMNS = ("query_key", "item_key", "rank", "ranker", "randomised", "impressions", "clicks")
-VARIATIONS = ("rankers", "changes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +75,7 @@ def summarise(counts: pl.DataFrame, *, max_rank: int, replicates: int, unit: str
     arrays = {"impressions": _by_rank(counts, "impressions", max_rank), "clicks": _by_rank(counts, "clicks", max_rank)}
     sample = Resample(used["unit"].to_numpy(), replicates=replicates)
     arrays |= _random(used, max_rank, sample) | _sizes(used, max_rank)
-    for name, found in harvest(used).items():
-        arrays |= {
-            f"shown_{name}": _table(found.rows, "shown", max_rank, sample),
-            f"clicked_{name}": _table(found.rows, "clicked", max_rank, sample),
-            f"pairs_{name}": _place(found.pairs, "pairs", max_rank),
-        }
+    arrays |= harvest(used, ranks=max_rank, sample=sample)
     return Summary(arrays=arrays, unit=unit)
 
 
@@ -114,12 +108,6 @@ def _with_unit(counts: pl.DataFrame, unit: str) -> pl.DataFrame:
 def _by_rank(counts: pl.DataFrame, column: str, ranks: int) -> np.ndarray:
     place = np.minimum(counts["rank"].to_numpy(), ranks + 1) - 1
     return np.bincount(place, counts[column].to_numpy(), ranks + 1).astype(float)
-
-
-def _table(rows: pl.DataFrame, column: str, ranks: int, sample: Resample) -> np.ndarray:
-    cell = (rows["rank"].to_numpy().astype(np.int64) - 1) * ranks + rows["other"].to_numpy() - 1
-    sums = sample.sums(rows["unit"].to_numpy(), cell, rows[column].to_numpy(), cells=ranks**2)
-    return sums.reshape(-1, ranks, ranks)
 
 
 def _place(rows: pl.DataFrame, column: str, ranks: int) -> np.ndarray:

@@ -71,6 +71,7 @@ def test_evidence_is_the_guarded_sum_however_many_tasks_there_are(written, tmp_p
         assert r["relevance_low"] <= r["relevance"] <= r["relevance_high"]
         assert r["curve_id"] == curve.curve_id
     assert rows["last_shown_day"].max() < ctx.run.evidence.end
+    assert rows["relevance_shrunk"].mean() == pytest.approx(rows["relevance"].mean(), rel=0.15)
 
 
 def test_what_arrived_after_the_cut_or_happened_outside_the_window_is_not_seen(written, tmp_path):
