@@ -15,6 +15,8 @@ from tests.e2e.test_tiny_night import rows
 
 INPUTS = ("hindcast.toml", "logs", "items", "documents", "retrieval", "labels")
 ENDED = re.compile(r"\[DAG TEST\] end task task_id=(\S+)")
+LIMIT_S = 1500  # a night of this size takes one minute on an idle machine
+pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 TABLES = ("impressions", "daily_counts", "daily_users", "queries", "propensities", "evidence", "pages", "cards",
           "judgments")  # fmt: skip
 
@@ -28,7 +30,7 @@ def dag_run(tiny, tmp_path_factory) -> tuple[Store, str]:  # noqa: F811 - the fi
         shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy(source, folder / name)
     command = [sys.executable, str(ROOT / "setup" / "airflow_here.py"), str(folder / "hindcast.toml"), "dags", "test",
                "nightly", NIGHT, "-c", json.dumps({"day": NIGHT})]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=540)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     Path(folder / "airflow.log").write_text(done.stdout + done.stderr)
     return Store(str(folder / "store")), done.stdout + done.stderr
 
