@@ -1,7 +1,6 @@
 """`hindcast launch`: a forecast before an A/B launch, frozen, and its sign alignment once the outcome is known."""
 
 import json
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,17 +58,26 @@ TASKS = {"register": register}
 def save_parameters(store: Store, settings: Settings, *, parameters: dict[str, Any]) -> None:
     """Check and keep a launch's parameters and copies of its pages under launches/ID (kept once, then only equal)."""
     folder = f"launches/{launch_id(parameters['launch_id'])}"
-    for system in ("a", "b"):
-        source = parameters.pop(f"pages_{system}")
-        ranker = parameters.get(f"ranker_{system}")
-        if bool(source) == bool(ranker):
-            raise UsageError(f"system {system}: give either --pages-{system} or --ranker-{system}")
-        if source:
-            store.documents.write_bytes(f"{folder}/pages-{system}.jsonl", _read(settings.path(source)))
-        else:
-            plain_name(ranker, kind="ranker")
-    _refuse_a_second_start(store, folder, parameters)
-    store.write_json(f"{folder}/launch.json", parameters)
+    kept = {k: v for k, v in parameters.items() if k not in ("pages_a", "pages_b")}
+    pages = {system: _pages_of(settings, parameters, system) for system in ("a", "b")}
+    if store.exists(f"{folder}/forecast.json"):
+        _refuse_a_change(store, folder, kept, pages)
+        return
+    for system, content in pages.items():
+        if content is not None:
+            store.documents.write_bytes(f"{folder}/pages-{system}.jsonl", content)
+    store.write_json(f"{folder}/launch.json", kept)
+
+
+def _pages_of(settings: Settings, parameters: dict[str, Any], system: str) -> bytes | None:
+    """Content of a system's pages file, or None where a ranker's pages come from the log."""
+    source, ranker = parameters[f"pages_{system}"], parameters[f"ranker_{system}"]
+    if bool(source) == bool(ranker):
+        raise UsageError(f"system {system}: give either --pages-{system} or --ranker-{system}")
+    if ranker:
+        plain_name(ranker, kind="ranker")
+        return None
+    return _read(settings.path(source))
 
 
 def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) -> None:
@@ -198,14 +206,18 @@ def _run(config: str, id_: str, use: str, json_: bool) -> None:
     cli.finish({"launch_id": id_, "run": run.key, "report": report}, as_json=json_)
 
 
-def _refuse_a_second_start(store: Store, folder: str, parameters: dict[str, Any]) -> None:
-    if not store.exists(f"{folder}/forecast.json"):
-        return
-    kept = date.fromisoformat(store.read_json(f"{folder}/launch.json")["start"])
-    if kept != date.fromisoformat(parameters["start"]):
+def _refuse_a_change(store: Store, folder: str, kept: dict[str, Any], pages: dict[str, bytes | None]) -> None:
+    """A frozen forecast keeps its start, windows and pages: LeakageError names what differs."""
+    before = store.read_json(f"{folder}/launch.json")
+    changed = sorted(k for k in before.keys() | kept.keys() if before.get(k) != kept.get(k))
+    for system, content in pages.items():
+        path = f"{folder}/pages-{system}.jsonl"
+        if content is not None and (not store.exists(path) or store.documents.read_bytes(path) != content):
+            changed.append(f"pages of system {system}")
+    if changed:
         raise LeakageError(
-            f"launch {parameters['launch_id']} was forecast to start on {kept}, now {parameters['start']}:"
-            " a frozen forecast keeps its start; use another id"
+            f"launch {kept['launch_id']} was forecast with other values of {', '.join(changed)}: a frozen forecast"
+            " stays as it is; use another id"
         )
 
 

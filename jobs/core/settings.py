@@ -183,7 +183,7 @@ class Gates(_Part):
 
 
 class Report(_Part):
-    """The report: gates, bootstrap, where the site goes (empty: only into the store) and whether the log is simulated."""
+    """The report: gates, bootstrap, where the site goes (empty: only into the store), whether the log is simulated."""
 
     gates: Gates = Gates()
     bootstrap: int = Field(default=2000, ge=100)

@@ -17,7 +17,7 @@ VARIANTS = ("plain", "popularity", "ctr", "qri", "qri_unfiltered")
 REBUILD = bool(os.environ.get("HINDCAST_REBUILD_GOLDEN"))
 
 
-def same(name: str, text: str) -> None:
+def check(name: str, text: str) -> None:
     """Compare with the expected file, or write it."""
     path = HERE / "expected" / name
     if REBUILD:
@@ -39,12 +39,12 @@ def prompts_of_all_pages() -> str:
 
 
 def test_prompts_are_those_expected():
-    same("prompts.txt", prompts_of_all_pages())
+    check("prompts.txt", prompts_of_all_pages())
 
 
 def test_rubrics_are_those_expected():
-    same("rubric-page.txt", load_prompts(kind="page").rubric + "\n")
-    same("rubric-item.txt", load_prompts(kind="item").rubric + "\n")
+    check("rubric-page.txt", load_prompts(kind="page").rubric + "\n")
+    check("rubric-item.txt", load_prompts(kind="item").rubric + "\n")
 
 
 def test_recorded_replies_read_as_expected():
