@@ -153,6 +153,26 @@ def test_key_ranges_are_whole_disjoint_and_end_where_the_sample_ends(tasks, high
     assert len(parts) == min(16, max(1, tasks))
 
 
+def test_segments_get_curves_of_their_own_and_their_rows_are_weighed_with_them(written, tmp_path):
+    ctx = copy_of(written, tmp_path, propensity={"by_segment": True}).ctx
+    named = ctx.store.read("daily_counts").with_columns(
+        segment=pl.when(pl.col("query_key") > 0).then(pl.lit("phone")).otherwise(pl.lit("desktop"))
+    )
+    for key, part in named.partition_by("event_day", as_dict=True).items():
+        ctx.store.replace("daily_counts", part, where={"event_day": key[0].isoformat(), "corpus": CORPUS})
+    ctx.record("impressions", {}, tables=("daily_counts",))
+    propensity_job.run(ctx)
+    evidence_job.run(ctx)
+    curves = {c.segment: c for c in fitting.read_curves(ctx, CORPUS)}
+    assert set(curves) == {None, "phone", "desktop"}
+    stored = ctx.read("propensities", run=ctx.run.key)
+    assert set(stored["segment"].unique()) == {None, "phone", "desktop"}
+    for r in rows_of(ctx).iter_rows(named=True):
+        curve = curves["phone" if r["query_key"] > 0 else "desktop"]
+        expected = sum(n * curve.at(k) for k, n in zip(r["ranks"], r["rank_impressions"], strict=True))
+        assert r["examined"] == pytest.approx(expected, rel=1e-9)
+
+
 def test_evidence_needs_its_curve(written, tmp_path):
     ctx = copy_of(written, tmp_path).ctx
     with pytest.raises(NotThereError, match="propensity"):
