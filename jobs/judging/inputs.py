@@ -92,16 +92,18 @@ def rows_from(card: Mapping[str, Any], *, top_k: int) -> list[CardRow]:
     given = card.get("rows")
     if not isinstance(given, list):
         raise InputError(f"card of item {card.get('item_id')!r}: rows is {given!r:.60}, give a list")
-    ordered = sorted(given, key=lambda row: -_number(row, "similarity", card))
+    similarity = [_number(row, "similarity", card) for row in given]
+    order = sorted(range(len(given)), key=similarity.__getitem__, reverse=True)
     rows, filtered = [], 0
-    for place, row in enumerate(ordered, start=1):
+    for place, n in enumerate(order, start=1):
+        row = given[n]
         keeps = not row.get("near_duplicate") and filtered < top_k
         filtered += keeps
         rows.append(
             CardRow(
                 item_id=str(card.get("item_id")),
                 query=str(row.get("query", "")),
-                similarity=_number(row, "similarity", card),
+                similarity=similarity[n],
                 impressions=int(_number(row, "impressions", card)),
                 ctr=_ctr(row, card),
                 relevance=_number(row, "relevance", card),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from jobs.core.errors import UsageError
-from jobs.judging.inputs import CardRow, Item, Page
+from jobs.judging.inputs import Item, Page
 from jobs.judging.untrusted import quoted, quoted_json
 from jobs.judging.views import SHOWN, ShownRow
 
@@ -99,7 +99,6 @@ def rounded_share(value: float) -> float:
     return round(min(max(value, 0.0), 1.0) / step) * step
 
 
-@lru_cache(maxsize=65_536)
 def rounded_count(value: int) -> int:
     """A count as prompts show it: the nearest of 1, 2, 5, 10, 20, 50, … on a logarithmic scale; 0 stays 0."""
     if value <= 0:
@@ -132,13 +131,14 @@ def _evidence_block(prompts: PromptSet, rows: Sequence[ShownRow], *, variant: st
 
 def _numbers(shown_row: ShownRow, shown: tuple[str, ...]) -> str:
     row = shown_row.row
-    numbers = ", ".join(f'"{_ROW_NAMES[name]}": {_shown_value(row, name)}' for name in shown)
+    numbers = ", ".join([_number(name, getattr(row, name)) for name in shown])
     return f'{{"earlier_query": {quoted(row.query)}, {numbers}}}'
 
 
-def _shown_value(row: CardRow, name: str) -> str:
-    value = getattr(row, name)
-    return str(rounded_count(value)) if name == "impressions" else f"{rounded_share(value):.2f}"
+@lru_cache(maxsize=65_536)  # a run shows some thousand different values some million times
+def _number(name: str, value: float) -> str:
+    text = str(rounded_count(value)) if name == "impressions" else f"{rounded_share(value):.2f}"
+    return f'"{_ROW_NAMES[name]}": {text}'
 
 
 def _filled(template: str, **values: str) -> str:
