@@ -52,7 +52,8 @@ def call(*arguments):
         (["batch-status"], "--labels"),
     ],
 )
-def test_wrong_use_ends_with_2_and_a_sentence(tmp_path, arguments, message):
+def test_wrong_use_ends_with_2_and_a_sentence(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)  # where the label store of the default --out would go
     room = Room(tmp_path)
     pages = ["--pages", room.folder / "pages.jsonl"] if len(arguments) > 1 else []
     model = ["--model", "m"] if "--base-url" in arguments and "--model" not in arguments else []
