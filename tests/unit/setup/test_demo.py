@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.core.settings import load_settings
+
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "setup"))
 
@@ -77,6 +79,13 @@ def test_the_headline_states_undefined_values_with_their_reason() -> None:
     expected = ["Simulated log", "offline-baseline", "1,200 pages", "-  (constant labels)", "0.500  (0.400 to 0.600)"]
     expected += ["0.700  of 600 queries", "0 violations in 12,345"]
     assert [one for one in expected if one not in text] == []
+
+
+def test_the_local_model_is_asked_for_at_most_a_hundred_pages() -> None:
+    settings = load_settings(None, environment=demo.LOCAL_MODEL)
+    assert settings.judging.judge == "local"
+    assert 2 * settings.judging.max_pages <= 100, "the night's and the launch's"
+    assert settings.judging.ablation_weekday == ""
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "test-ops"])
