@@ -6,6 +6,7 @@ Its grades are noise and nothing is claimed about them.
 import json
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def test_a_real_model_grades_through_the_same_protocol(tmp_path):
         sys.executable, "-m", "jobs", "judging", "run", "--judge", "local", "--pages", str(tmp_path / "pages.jsonl"),
         "--cards", str(GOLDEN / "cards.jsonl"), "--variants", "plain,qri", "--out", str(out), "--json",
     ]  # fmt: skip
+    begun = time.time()
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == 8
@@ -35,5 +37,6 @@ def test_a_real_model_grades_through_the_same_protocol(tmp_path):
     assert len(labelled) >= 6
     assert all(0 <= row["expected_label"] <= 1 for row in labelled)  # logprobs are served
     assert json.loads(done.stdout.splitlines()[-1])["cost_usd"] == 0
-    running = [p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"])]
-    assert not any("jobs.judging.local_server" in line for line in running)
+    since = [p for p in psutil.process_iter(["cmdline", "create_time"]) if p.info["create_time"] >= begun]
+    mine = [p.info["cmdline"] or [] for p in since]
+    assert not any("jobs.judging.local_server" in line for line in mine)
