@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,8 +22,9 @@ def browser() -> Iterator:
 
     if not CHROMIUM:
         pytest.fail("there is no Chromium: install it (apt-get install chromium) or set HINDCAST_CHROMIUM")
-    with sync_playwright() as p:
-        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    # Chromium puts a socket below TMPDIR, and a socket's path holds 107 bytes: a deep checkout would be too long.
+    with sync_playwright() as p, TemporaryDirectory(dir="/tmp") as short:
+        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], env={**os.environ, "TMPDIR": short})
         yield found
         found.close()
 
