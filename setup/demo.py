@@ -159,7 +159,8 @@ def demo(judge: str) -> None:
     OUT.mkdir(parents=True)
     print("simulated log: 60 days of a music search service", flush=True)
     night = simulate()["last_day"]
-    variables = airflow_here.variables(config=OUT / "hindcast.toml", home=OUT / "airflow") | (LOCAL_MODEL if judge == "local" else {})
+    variables = airflow_here.variables(config=OUT / "hindcast.toml", home=OUT / "airflow")
+    variables |= LOCAL_MODEL if judge == "local" else {}
     print("airflow: its database …", flush=True)
     airflow_here.prepare(variables)
     launch = json.loads((OUT / "launch" / "launch.json").read_text())
