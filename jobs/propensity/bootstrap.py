@@ -5,7 +5,10 @@ machines) resample one and the same sample of queries without talking to each ot
 standard errors.
 """
 
+from functools import lru_cache
+
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from jobs.core.sampling import unit_hashes
 
@@ -22,6 +25,17 @@ def weights(keys: np.ndarray, *, replicates: int) -> np.ndarray:
     return np.stack(rows)
 
 
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _product(copies: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Weighted sums on one thread: beside other tasks of the machine, BLAS threads of such small products only wait."""
+    with _threads().limit(limits=1, user_api="blas"):
+        return copies.astype(float) @ table
+
+
 class Resample:
     """One bootstrap of a set of units (keys), to sum any number of columns under: weights are drawn once."""
 
@@ -32,7 +46,7 @@ class Resample:
 
     def weigh(self, table: np.ndarray) -> np.ndarray:
         """Sums of a dense table (units in the order of `keys`, cells) per replicate: (replicates + 1, cells)."""
-        return self._copies.astype(float) @ table
+        return _product(self._copies, table)
 
     def sums(self, keys: np.ndarray, cell: np.ndarray, values: np.ndarray, *, cells: int) -> np.ndarray:
         """Sums of `values` per replicate and cell: (replicates + 1, cells). The three are aligned rows.
@@ -48,7 +62,7 @@ class Resample:
             first, last = np.searchsorted(place, [start, stop])
             flat = (place[first:last] - start) * cells + cell[first:last]
             dense = np.bincount(flat, values[first:last], (stop - start) * cells).reshape(stop - start, cells)
-            total += self._copies[:, start:stop].astype(float) @ dense
+            total += _product(self._copies[:, start:stop], dense)
         return total
 
 
