@@ -77,7 +77,12 @@ def _pages_of(settings: Settings, parameters: dict[str, Any], system: str) -> by
     if ranker:
         plain_name(ranker, kind="ranker")
         return None
-    return _read(settings.path(source))
+    return _read(_located(settings, source))
+
+
+def _located(settings: Settings, path: str) -> str:
+    """A path as the command line's reader means it: from the working directory, else beside hindcast.toml."""
+    return path if Path(path).is_file() else settings.path(path)
 
 
 def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) -> None:
@@ -85,7 +90,7 @@ def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) 
     folder = f"launches/{launch_id(id_)}"
     if not store.exists(f"{folder}/forecast.json"):
         raise NotThereError(f"launch {id_!r} has no frozen forecast: run `hindcast launch forecast --id {id_}` before")
-    content = _read(settings.path(outcomes))
+    content = _read(_located(settings, outcomes))
     for number, line in enumerate(content.splitlines(), 1):
         _check_json(line, number, outcomes)
     store.documents.write_bytes(f"{folder}/outcomes.jsonl", content)

@@ -11,7 +11,7 @@ from jobs.core.tables import Store
 
 status_app = typer.Typer(help="Nights, gaps, coverage and cost.", no_args_is_help=True)
 
-COLUMNS = ("run", "published", "judge", "pages", "labelled", "unscored", "cost_usd", "gates")
+COLUMNS = ("run", "published", "judge", "pages", "labels", "unscored", "cost_usd", "gates")
 
 
 def overview(store: Store) -> dict[str, Any]:
@@ -30,15 +30,16 @@ def overview(store: Store) -> dict[str, Any]:
 def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
     path = f"runs/{key}/manifest.json"
     steps = store.read_json(path)["steps"] if store.exists(path) else {}
-    judged = steps.get("judging", {})
+    judged, pages = steps.get("judging", {}), steps.get("pages", {})
+    counts = [pages[name]["pages"] for name in ("logs", "human", "launch") if isinstance(pages.get(name), dict)]
     return {
         "run": key,
         "published": key in published["runs"],
         "steps": sorted(steps),
         "judge": judged.get("judge"),
-        "pages": steps.get("pages", {}).get("pages"),
-        "labelled": judged.get("labelled"),
-        "unscored": judged.get("unscored"),
+        "pages": sum(counts) if counts else None,
+        "labels": judged.get("labels"),
+        "unscored": sum(judged["unscored"].values()) if "unscored" in judged else None,
         "cost_usd": judged.get("cost_usd"),
         "gates": published["runs"].get(key, {}).get("gates", {}).get("failed", []),
     }

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +65,7 @@ def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
 def parse_day(text: str, *, option: str = "--day") -> date:
     """An ISO date; UsageError names the value."""
     try:
-        return date.fromisoformat(text)
+        return datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:
         raise UsageError(f"{option} {text!r} is no calendar date: write it as YYYY-MM-DD") from None
 

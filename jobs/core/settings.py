@@ -206,7 +206,7 @@ class Settings(_Part):
     """All settings; `root` is the folder that relative paths of the file start from."""
 
     root: str = "."
-    store: str = "store/"
+    store: str = Field(default="store/", min_length=1)
     corpora: dict[str, Corpus] = {}
     sources: tuple[Source, ...] = ()
     privacy: Privacy = Privacy()
@@ -269,10 +269,16 @@ def load_settings(path: str | Path | None, *, environment: dict[str, str] | None
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
-        ]
-        raise SettingsError(f"{path or 'settings'}: " + "; ".join(lines)) from None
+        raise SettingsError(f"{path or 'settings'}: " + "; ".join(map(_told, error.errors()))) from None
+
+
+def _told(error: Any) -> str:
+    """One mismatch; the value of an unknown key is not repeated, since it may be a mistyped secret."""
+    where = ".".join(map(str, error["loc"])) or "settings"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: is no setting; check its spelling"
+    shown = f" (got {error['input']!r:.80})" if error["loc"] else ""
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
 
 
 def merge(base: dict, over: dict) -> dict:

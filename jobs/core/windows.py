@@ -175,5 +175,8 @@ def utc_day(moment: datetime) -> date:
 
 
 def _before(cut: date, lengths: WindowLengths) -> Window:
-    end = cut - timedelta(days=lengths.gap_days)
-    return Window(end - timedelta(days=lengths.evidence_days), end)
+    try:
+        end = cut - timedelta(days=lengths.gap_days)
+        return Window(end - timedelta(days=lengths.evidence_days), end)
+    except OverflowError:
+        raise UsageError(f"day {cut} has no evidence window before it in the calendar: name a later day") from None

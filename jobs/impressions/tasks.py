@@ -4,6 +4,7 @@ A task gets a plain dict and returns one; frames travel as staged Parquet files.
 so that the driver can name it in one sentence instead of a stack trace of the cluster.
 """
 
+import csv
 import gc
 from collections import Counter
 from datetime import date, datetime
@@ -253,13 +254,19 @@ def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: S
     with fs.open_input_file(path) as stream:
         for line in read_lines(unpacked(stream), name=file["uri"]):
             if layout.format == "csv" and not header:
-                header = line.content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").split(separator)
+                header = _header(line.content, separator)
             number = line.number if numbers is None else numbers[line.number - 1]
             if number in lines:
                 found[number] = raw_text(line.content, header, separator, fields, salt)
                 if len(found) == len(lines):
                     break
     return found
+
+
+def _header(content: bytes, separator: str) -> list[str]:
+    """Column names of a CSV header, quotes taken off: only then are hidden columns found by their names."""
+    text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return next(csv.reader([text], delimiter=separator), [])
 
 
 def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:

@@ -23,7 +23,7 @@ class PromptTooLong(Exception):
     """The prompt does not fit the model's context; the call was not billed."""
 
 
-class Unanswered(Exception):
+class Unanswered(HindcastError):
     """A call ended without an answer: `reason` is endpoint, deadline or refusal; `lost` calls may have been billed."""
 
     def __init__(self, reason: str, *, message: str, lost: int = 0):

@@ -62,13 +62,15 @@ def _content(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         raise _Unscored("empty")
     choice = choices[0]
     message = choice.get("message") or {}
+    if not isinstance(message, dict):
+        raise _Unscored("malformed")
     if choice.get("finish_reason") == "length":
         raise _Unscored("cut_off")
     if message.get("refusal") or choice.get("finish_reason") == "content_filter":
         raise _Unscored("refusal")
     content = message.get("content")
     if isinstance(content, list):  # some servers give parts
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
         raise _Unscored("empty")
     return content, choice
@@ -139,14 +141,22 @@ def _cited(found: dict[str, Any], rows: int) -> tuple[tuple[int, ...], int]:
     given = found.get("cited") or []
     if not isinstance(given, list):
         raise _Unscored("malformed")
-    named = {n for n in given if isinstance(n, int) and not isinstance(n, bool)}
-    real = {n for n in named if 1 <= n <= rows}
-    return tuple(sorted(real)), len(given) - sum(n in real for n in given if n in named)
+    real = [n for n in given if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= rows]
+    return tuple(sorted(set(real))), len(given) - len(real)
 
 
 def _expected(choice: Mapping[str, Any]) -> float | None:
-    """Mean label over the three grade tokens at the place of the grade, renormalised; None without logprobs."""
-    tokens = (choice.get("logprobs") or {}).get("content") or []
+    """Mean label over the three grade tokens at the place of the grade, renormalised; None without usable logprobs.
+
+    Whatever a server puts there, the label stands: logprobs that cannot be read count as not served.
+    """
+    try:
+        return _expected_of(choice["logprobs"]["content"])
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        return None
+
+
+def _expected_of(tokens: Sequence[Mapping[str, Any]]) -> float | None:
     text = "".join(str(token.get("token", "")) for token in tokens)
     place = _GRADE.search(text)
     if place is None:

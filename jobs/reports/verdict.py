@@ -17,9 +17,19 @@ def verdict(report: dict[str, Any]) -> dict[str, Any]:
         found = headline(report[part])
         if found:
             return _sentence(found, who)
-    reasons = [f"{name}: {report[part]['reason']}" for part, name in (("logs", "Logs"), ("human", "human labels"))]
-    reasons = [r for r in reasons if not r.endswith("None")] or ["only one variant was judged"]
+    reasons = [f"{name}: {_why(report[part])}" for part, name in (("logs", "Logs"), ("human", "human labels"))]
     return {"form": UNKNOWN, "sentence": f"Whether grounding helps cannot be said, because {'; '.join(reasons)}."}
+
+
+def _why(section: dict[str, Any]) -> str:
+    """Why a set has no headline: its own reason, that of its comparison, or that there is nothing to compare."""
+    if section["reason"]:
+        return section["reason"]
+    wanted = (section["baseline"], section["main"], "all", "spearman")
+    for c in section["comparisons"]:
+        if (c["a"], c["b"], c["subset"], c["statistic"]) == wanted:
+            return c.get("reason") or "too many resamples are undefined for an interval"
+    return "only one variant was judged"
 
 
 def headline(section: dict[str, Any]) -> dict[str, Any] | None:
@@ -65,14 +75,16 @@ def short(value: float | None, *, digits: int = 3) -> str:
 def gates(report: dict[str, Any], options: Options) -> dict[str, Any]:
     """{"min_spearman", "max_unscored": {limit, value, passed, reason}, "failed": [sentence], "worst_slices"}.
 
-    A gate whose figure does not exist (nothing was judged) does not fail; it says so.
+    A gate whose figure does not exist because nothing was judged does not fail, and says so; one whose figure is
+    undefined although pages were judged (constant labels, all unscored) fails: a constant judge must not pass.
     """
     section = report["logs"] if report["logs"]["variants"] else report["human"]
     main = section["main"] or section["baseline"]
     spearman = section["variants"][main]["all"]["spearman"]["value"] if main else None
+    judged = bool(main) and section["n_pages"] > 0
     checks = {
-        "min_spearman": _gate(options.min_spearman, spearman, at_least=True),
-        "max_unscored": _gate(options.max_unscored, unscored_share(section), at_least=False),
+        "min_spearman": _gate(options.min_spearman, spearman, at_least=True, judged=judged),
+        "max_unscored": _gate(options.max_unscored, unscored_share(section), at_least=False, judged=judged),
     }
     worst = _worst(report.get("slices", {}).get("logs") or [])
     failed = [_failure(name, gate, main, worst) for name, gate in checks.items() if not gate["passed"]]
@@ -86,15 +98,19 @@ def unscored_share(section: dict[str, Any]) -> float | None:
     return sum(section["unscored"].values()) / asked if asked else None
 
 
-def _gate(limit: float | None, value: float | None, *, at_least: bool) -> dict[str, Any]:
-    if limit is None or value is None:
-        why = "no limit is configured" if limit is None else "the figure does not exist in this run"
-        return {"limit": limit, "value": value, "passed": True, "reason": why}
+def _gate(limit: float | None, value: float | None, *, at_least: bool, judged: bool) -> dict[str, Any]:
+    if limit is None:
+        return {"limit": limit, "value": value, "passed": True, "reason": "no limit is configured"}
+    if value is None:
+        why = "the figure is undefined although pages were judged" if judged else "nothing was judged in this run"
+        return {"limit": limit, "value": value, "passed": not judged, "reason": why}
     return {"limit": limit, "value": value, "passed": value >= limit if at_least else value <= limit, "reason": None}
 
 
 def _failure(name: str, gate: dict[str, Any], main: str | None, worst: list[dict[str, Any]]) -> str:
     told = {"min_spearman": f"Spearman of {main}", "max_unscored": "share of unscored pages"}[name]
+    if gate["value"] is None:
+        return f"{told} is undefined although pages were judged (limit {short(gate['limit'])})"
     side = "below" if name == "min_spearman" else "above"
     where = ", ".join(f"{s['dimension']} {s['slice']} ({short(s['value'])})" for s in worst)
     text = f"{told} is {short(gate['value'])}, {side} the limit {short(gate['limit'])}"

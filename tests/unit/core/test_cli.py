@@ -55,6 +55,7 @@ def test_json_is_the_last_line(tmp_path):
         ({"day": "", "launch": "", "run": "launch-x"}, (None, "x"), "a launch by its run key"),
         ({"day": "2026-11-20", "launch": "x", "run": ""}, None, "two at once"),
         ({"day": "", "launch": "", "run": ""}, None, "none"),
+        ({"day": "20261120", "launch": "", "run": ""}, None, "a date without hyphens"),
         ({"day": "20th", "launch": "", "run": ""}, None, "no date"),
     ],
 )
@@ -69,7 +70,8 @@ def test_which_run_is_meant(options, want, why):
 def test_status_names_missing_nights(tmp_path):
     store = Store(str(tmp_path))
     for day in ("2026-11-18", "2026-11-20"):
-        store.write_json(f"runs/night-{day}/manifest.json", {"steps": {"pages": {"pages": 7}}})
+        pages = {"logs": {"pages": 4}, "human": {"pages": 3}}
+        store.write_json(f"runs/night-{day}/manifest.json", {"steps": {"pages": pages}})
     body = overview(store)
     assert body["missing_nights"] == ["2026-11-19"]
     assert [r["pages"] for r in body["runs"]] == [7, 7] and not any(r["published"] for r in body["runs"])

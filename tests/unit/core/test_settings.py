@@ -43,6 +43,7 @@ def test_defaults_are_those_of_the_formats(tmp_path):
         ("[corpora.'a/b']", "a/b", "a corpus name that could leave its folder"),
         ("[[sources]]\nname='a'\ncorpus='c'\npath='x'", "no [corpora.NAME] table", "a source of an undeclared corpus"),
         ("store = ", "no TOML", "not TOML at all"),
+        ("store = ''", "store", "an empty store would be the root of the file system"),
     ],
 )
 def test_what_is_no_setting_is_named(tmp_path, text, named, why):
@@ -63,6 +64,12 @@ def test_variables_override_and_secrets_do_not(tmp_path):
     assert "'s'" not in repr(s)
     with pytest.raises(SettingsError, match=r"evidence\.min_usres"):
         load_settings(written(tmp_path, GOOD), environment={"HINDCAST_EVIDENCE__MIN_USRES": "3"})
+
+
+def test_a_mistyped_secret_is_not_repeated(tmp_path):
+    with pytest.raises(SettingsError, match="apikey") as caught:
+        load_settings(written(tmp_path, GOOD), environment={"HINDCAST_APIKEY": "sk-very-secret"})
+    assert "sk-very-secret" not in str(caught.value)
 
 
 def test_the_hash_follows_what_changes_results_only(tmp_path):

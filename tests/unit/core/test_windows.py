@@ -122,6 +122,11 @@ def test_a_time_without_offset_is_refused():
         utc_day(datetime(2026, 1, 1))
 
 
+def test_a_day_before_the_calendar_is_refused():
+    with pytest.raises(UsageError, match="name a later day"):
+        Run.night(date(1, 1, 20), lengths=DEFAULT)
+
+
 @pytest.mark.parametrize("name", ["evaluation_days", "evidence_days", "min_evidence_days"])
 def test_lengths_of_no_day_are_refused(name):
     with pytest.raises(UsageError, match=name):
