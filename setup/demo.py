@@ -26,7 +26,9 @@ LOCAL_MODEL = {
     "HINDCAST_JUDGING__MAX_PAGES": "15",  # of the night and again of the launch: on one core each takes seconds
     "HINDCAST_JUDGING__ABLATION_WEEKDAY": '""',  # plain and grounded only
     "HINDCAST_JUDGING__REQUEST_TIMEOUT_S": "240",  # reading a long page takes a busy core that long
-    "HINDCAST_EVIDENCE__TOP_K": "3",  # rows a card: what the model reads is what it costs
+    "HINDCAST_JUDGING__ANCHOR_PAGES": "0",  # and nothing is asked again to measure drift
+    "HINDCAST_JUDGING__REPEAT_PAGES": "0",
+    "HINDCAST_EVIDENCE__TOP_K": "2",  # rows a card: what the model reads is what it costs
     "HINDCAST_REPORT__GATES__MIN_SPEARMAN": "-1",  # grades of so small a model are noise, which is no failure here
     "HINDCAST_REPORT__GATES__MAX_UNSCORED": "1",
 }
