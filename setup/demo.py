@@ -134,7 +134,9 @@ def headline(report: dict) -> str:
     lines = ["", "Simulated log. Judge: " + str(report["run"]["judge"])]
     for part, title in (("logs", "users (Logs)"), ("human", "people (human labels)")):
         lines.append(f"Agreement with {title}, {report[part]['n_pages']:,} pages, Spearman:")
-        lines += [f"  {name:<16}{_interval(v['all']['spearman'])}" for name, v in report[part]["variants"].items()]
+        for name, variant in report[part]["variants"].items():
+            whole = variant["all"]
+            lines.append(f"  {name:<16}{_interval(whole['spearman'])}  on {whole['n']:,}")
     lines.append("A/B test, sign agreement with its outcome (half credit for ties):")
     for name, variant in report["launch"]["variants"].items():
         lines.append(f"  {name:<16}{_number(variant['half_credit'])}  of {variant['n']} queries")
