@@ -9,9 +9,9 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from jobs.core.errors import SettingsError
 from jobs.core.windows import WindowLengths
@@ -175,11 +175,16 @@ class Skills(_Part):
     seed: int = 0
 
 
-class Gates(_Part):
-    """Thresholds under which a report is published but marked (exit code 3)."""
+def _off(value: Any) -> Any:
+    """TOML and environment variables have no null: "off" stands for it."""
+    return None if value == "off" else value
 
-    min_spearman: float | None = 0.2
-    max_unscored: float | None = 0.02
+
+class Gates(_Part):
+    """Thresholds under which a report is published but marked (exit code 3); "off" switches one off."""
+
+    min_spearman: Annotated[float | None, BeforeValidator(_off)] = Field(default=0.2, ge=-1, le=1)
+    max_unscored: Annotated[float | None, BeforeValidator(_off)] = Field(default=0.02, ge=0, le=1)
 
 
 class Report(_Part):

@@ -82,3 +82,16 @@ def test_the_hash_follows_what_changes_results_only(tmp_path):
 def test_a_missing_file_says_what_to_pass(tmp_path):
     with pytest.raises(SettingsError, match="--config"):
         load_settings(tmp_path / "none.toml", environment={})
+
+
+@pytest.mark.parametrize("text", ['"off"', "off"])
+def test_a_gate_can_be_switched_off_where_there_is_no_null(text):
+    gates = load_settings(None, environment={"HINDCAST_REPORT__GATES__MIN_SPEARMAN": text}).report.gates
+    assert gates.min_spearman is None
+    assert gates.max_unscored == 0.02
+
+
+@pytest.mark.parametrize("value", [-1.01, 1.5, float("nan"), float("inf")])
+def test_a_gate_outside_of_its_figures_range_is_refused(value):
+    with pytest.raises(SettingsError, match=r"report\.gates\.min_spearman"):
+        load_settings(None, environment={}, report={"gates": {"min_spearman": value}})
