@@ -24,6 +24,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "night": ("jobs.night", "All steps of a night, in one process."),
     "launch": ("jobs.launch", "Forecast before an A/B launch, and its outcome."),
     "status": ("jobs.status", "Nights, gaps, coverage and cost."),
+    "package": ("jobs.package", "Archives for the executors of a Spark cluster."),
     "doctor": ("jobs.doctor.job", "What is wrong with this machine or set-up."),
 }
 
@@ -43,11 +44,20 @@ class LazySteps(TyperGroup):
         if cmd_name not in sys.argv:
             return TyperCommand(cmd_name, help=meaning)
         module = importlib.import_module(module_name)
-        app = getattr(module, f"{cmd_name}_app", None) or module.app
-        return typer.main.get_command(app)
+        step = getattr(module, f"{cmd_name}_app", None) or module.app
+        step._add_completion = False  # one entry, one place for it; a step's help lists what the step does
+        command = typer.main.get_command(step)
+        if isinstance(command, TyperGroup) and not command.epilog:
+            command.epilog = next((verb.epilog for verb in command.commands.values() if verb.epilog), None)
+        return command
 
 
-app = typer.Typer(cls=LazySteps, context_settings={"help_option_names": ["-h", "--help"]}, add_completion=False)
+app = typer.Typer(
+    cls=LazySteps,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # locals can hold keys and users' queries
+)
 
 
 def _version(*, asked: bool) -> None:

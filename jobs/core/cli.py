@@ -3,8 +3,10 @@
 Exit codes (formats.md): 0 done; 1 failed, nothing published; 2 wrong use; 3 a report gate failed.
 """
 
+import errno
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +54,25 @@ def exits() -> Iterator[None]:
     except BadName as error:
         typer.echo(f"hindcast: {error}", err=True)
         raise SystemExit(2) from None
+    except BrokenPipeError:  # the reader of stdout has seen enough
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  Python flushes it once more at its end
+        raise SystemExit(1) from None
+    except OSError as error:
+        typer.echo(f"hindcast: {_system(error)}", err=True)
+        raise SystemExit(1) from None
+
+
+def _system(error: OSError) -> str:
+    """A refusal of the operating system in one sentence with the way out, where one is known."""
+    what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    ways = {
+        errno.ENOSPC: "free disk space and run the same command again; nothing was published",
+        errno.EACCES: "give this user access, or name another path",
+        errno.EROFS: "name a path that can be written",
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
+        errno.ENOENT: "check the path",
+    }
+    return f"{what}: {ways[error.errno]}" if error.errno in ways else f"{type(error).__name__}: {what}"
 
 
 def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:

@@ -1,12 +1,17 @@
 """The command line's conventions: exit codes, one line of error, JSON as the last line, quick help."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from datetime import date
 
 import pytest
+import typer
+from click.testing import CliRunner
 
+from jobs.__main__ import STEPS, app
 from jobs.core import cli
 from jobs.core.errors import UsageError
 from jobs.core.tables import Store
@@ -75,3 +80,40 @@ def test_status_names_missing_nights(tmp_path):
     body = overview(store)
     assert body["missing_nights"] == ["2026-11-19"]
     assert [r["pages"] for r in body["runs"]] == [7, 7] and not any(r["published"] for r in body["runs"])
+
+
+@pytest.mark.parametrize("step", sorted(STEPS))
+def test_help_of_every_step_shows_an_example_and_only_its_own_options(step, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["hindcast", step, "--help"])
+    done = CliRunner().invoke(typer.main.get_command(app), [step, "--help"], env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    assert f"Example: hindcast {step}" in done.output
+    assert "completion" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/x/part"), "free disk space"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied: give this user access"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "p.jsonl"), "p.jsonl: No such file"),
+        (OSError("Generic S3 error: no route"), "Generic S3 error"),
+    ],
+)
+def test_a_refusal_of_the_operating_system_is_one_sentence(error, said, capsys):
+    with pytest.raises(SystemExit) as ended, cli.exits():
+        raise error
+    assert ended.value.code == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_traceback(tmp_path):
+    (tmp_path / "hindcast.toml").write_text("")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "jobs", "status", "--config", str(tmp_path / "hindcast.toml")]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.stderr == ""
