@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store setup-browser lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -61,6 +61,13 @@ setup-object-store:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) setup --object-store
 
+setup-s3a: ## also fetch the jars with which Spark itself opens s3a:// (0.6 GiB; the steps do without)
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) setup --s3a
+
+package: setup ## write dist/: code and packages that executors of a Spark cluster are sent
+	@$(JOBS) -m jobs package --out dist
+
 test-faults: ## processes killed, full disks, broken files
 test-ops: ## scheduler, backfills and launches on this machine
 test-cluster: ## a standalone Spark master and workers
@@ -96,4 +103,4 @@ clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
 
 distclean: clean ## and the environments
-	@rm -rf .venv .venv-airflow .venv-object-store .tools .jars .cache
+	@rm -rf .venv .venv-airflow .venv-object-store .tools .jars .jars-s3a .cache dist

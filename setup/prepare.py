@@ -103,9 +103,16 @@ def make_object_store() -> None:
 
 def make_jars() -> None:
     """The Delta jars, verified."""
-    from fetch_jars import fetch
+    from fetch_jars import DELTA, fetch
 
-    fetch()
+    fetch(DELTA)
+
+
+def make_s3a() -> None:
+    """The jars with which Spark itself opens s3a://, verified."""
+    from fetch_jars import S3A, fetch
+
+    fetch(S3A)
 
 
 STAGES = (
@@ -143,6 +150,10 @@ EXTRAS = {
     "--object-store": Stage(
         name="object-store", meaning="S3 server for tests", gib=0.5, make=make_object_store,
         product=".venv-object-store/bin/moto_server", inputs=("requirements/object-store.txt",),
+    ),
+    "--s3a": Stage(
+        name="s3a", meaning="jars for s3a://, 0.6 GiB", gib=1.5, make=make_s3a, product=".jars-s3a",
+        inputs=("setup/s3a.sha256", "setup/s3a-pom.xml", "setup/fetch_jars.py"),
     ),
 }  # fmt: skip
 

@@ -199,9 +199,10 @@ class Report(_Part):
 
 
 class Spark(_Part):
-    """Where Spark runs; `local[*]` is the embedded default."""
+    """Where Spark runs; `local[*]` is the embedded default. A cluster is sent the archives in the folder `package`."""
 
     master: str = "local[*]"
+    package: str = ""
     driver_memory: str = "2g"
     conf: dict[str, str] = {}
     max_collected_rows: int = Field(default=5_000_000, ge=1)
@@ -272,9 +273,15 @@ def load_settings(path: str | Path | None, *, environment: dict[str, str] | None
     merged = merge(body, overrides)
     merged.setdefault("root", str(Path(path).resolve().parent) if path else str(Path.cwd()))
     try:
-        return Settings.model_validate(merged)
+        return _with_package(Settings.model_validate(merged))
     except ValidationError as error:
         raise SettingsError(f"{path or 'settings'}: " + "; ".join(map(_told, error.errors()))) from None
+
+
+def _with_package(settings: Settings) -> Settings:
+    """`[spark] package` resolved like every path of the file; sessions know no root."""
+    spark = settings.spark.model_copy(update={"package": settings.path(settings.spark.package)})
+    return settings.model_copy(update={"spark": spark})
 
 
 def _told(error: Any) -> str:

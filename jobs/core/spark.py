@@ -1,7 +1,8 @@
 """The Spark session of a process, and tasks on it.
 
 Heavy steps are functions from a small dict to a small dict that read and write their own files with a columnar library;
-Spark spreads them over cores or executors. `local[*]` runs with flags for short runs, a cluster with its own.
+Spark spreads them over cores or executors. `local[*]` runs with flags for short runs, a cluster with its own; its
+executors are sent the archives of `hindcast package` when `[spark] package` names them.
 """
 
 import os
@@ -14,12 +15,15 @@ from typing import Any
 
 from jobs.core.errors import MachineError
 from jobs.core.settings import Spark as SparkSettings
-from jobs.core.storage import is_object_store
+from jobs.core.storage import is_object_store, spark_uri
+from jobs.core.tables import DataFile, read_files
+from schemas.contract import Table
 
 Task = Callable[[dict], dict]
 
 _LOG = Path(__file__).with_name("log4j2.properties")
-_LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={home} -Dlog4j2.configurationFile=file:{log}"
+_JVM = "-Dderby.system.home={home} -Dlog4j2.configurationFile=file:{log}"
+_LOCAL_JVM = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {_JVM}"
 """Short local runs: one collector thread and the quick compiler save about half of the start-up; not for clusters."""
 
 
@@ -36,7 +40,13 @@ def delta_jars() -> list[str]:
     return jars
 
 
-_OF_THE_SUBMISSION = ("spark.jars", "spark.driver.memory")
+def s3a_jars() -> list[str]:
+    """Paths of the optional jars with which Spark itself opens s3a:// (`make setup-s3a`); empty without them."""
+    return sorted(str(p) for p in (home() / ".jars-s3a").glob("*.jar"))
+
+
+_OF_THE_SUBMISSION = ("spark.jars", "spark.driver.memory", "spark.driver.extraJavaOptions")
+_PYTHON = "spark.pyspark.python"
 
 
 def submitted() -> bool:
@@ -82,23 +92,30 @@ class SparkProvider:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("TZ", "UTC")
+        if self._local:  # executors elsewhere must find the driver under an address of its own
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.appName("hindcast")
         builder = builder if submitted() else builder.master(self._master())
         for key, value in self._conf().items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        if self._settings.package and not session.sparkContext.master.startswith("local"):
+            ship(session.sparkContext, Path(self._settings.package), python=self._settings.conf.get(_PYTHON))
         return session
 
     def _master(self) -> str:
         return os.environ.get("HINDCAST_MASTER") or self._settings.master
 
+    @property
+    def _local(self) -> bool:
+        return not submitted() and self._master().startswith("local")
+
     def _conf(self) -> dict[str, str]:
         scratch = os.environ.get("HINDCAST_SCRATCH") or tempfile.gettempdir()
         conf = {
-            "spark.jars": ",".join(delta_jars()),
+            "spark.jars": ",".join([*delta_jars(), *(s3a_jars() if is_object_store(self._store_uri) else [])]),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.sql.session.timeZone": "UTC",
@@ -107,19 +124,41 @@ class SparkProvider:
             "spark.sql.shuffle.partitions": "4",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.local.dir": scratch,
             "spark.sql.warehouse.dir": f"{scratch}/warehouse",
             "spark.driver.memory": self._settings.driver_memory,
+            "spark.driver.extraJavaOptions": _JVM.format(home=scratch, log=_LOG),
+            "spark.executorEnv.TZ": "UTC",
             "spark.task.maxFailures": "4",
         }
-        if submitted():  # the driver's JVM runs already, with the jars, memory and addresses of the submission
-            conf = {key: value for key, value in conf.items() if key not in _OF_THE_SUBMISSION}
-        elif self._master().startswith("local"):
+        if self._local:
+            conf["spark.local.dir"] = scratch  # of a cluster, the machines say it themselves
             conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
             conf["spark.driver.extraJavaOptions"] = _LOCAL_JVM.format(home=scratch, log=_LOG)
+        if submitted():  # the driver's JVM runs already, with the jars, memory and addresses of the submission
+            conf = {key: value for key, value in conf.items() if key not in _OF_THE_SUBMISSION}
         if is_object_store(self._store_uri):
             conf |= _object_store_conf()
         return conf | self._settings.conf
+
+
+def shipped(folder: Path) -> tuple[Path, Path]:
+    """The code and the packages that `hindcast package` wrote into `folder`; MachineError if one is not there once."""
+    found = [sorted(folder.glob(pattern)) for pattern in ("hindcast-*.zip", "packages-*.tar.gz")]
+    if [len(paths) for paths in found] != [1, 1]:
+        raise MachineError(f"[spark] package: {folder} does not hold the two archives: run `hindcast package --out`")
+    return found[0][0], found[1][0]
+
+
+def ship(context: Any, folder: Path, *, python: str | None) -> None:
+    """Let executors import jobs and its packages from the archives alone, with `python` or a bare one of this version.
+
+    Works in a session that is started here and in one of spark-submit, whose own options cannot be changed any more.
+    """
+    code, packages = shipped(folder)
+    context.addPyFile(str(code))
+    context.addArchive(f"{packages}#packages")
+    context.environment["PYTHONPATH"] = "packages"  # below the executor's working folder, where Spark unpacks archives
+    context.pythonExec = python or f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def run_tasks(spark: SparkProvider, function: Task, specs: Sequence[dict], *, label: str = "") -> list[dict]:
@@ -137,11 +176,23 @@ def run_tasks(spark: SparkProvider, function: Task, specs: Sequence[dict], *, la
 
 def read_delta(spark: SparkProvider, uri: str, *, version: int | None = None):
     """A Spark frame of a Delta table at a version, through delta-spark."""
-    from jobs.core.storage import spark_uri
-
     reader = spark.session.read.format("delta")
     reader = reader if version is None else reader.option("versionAsOf", version)
     return reader.load(spark_uri(uri))
+
+
+def read_parquet(session: Any, root: str, spec: Table, files: Sequence[DataFile]):
+    """A Spark frame of live files of a table with its declared schema, partition columns included.
+
+    Spark opens them itself, except on an object store without the s3a jars: then they come through the driver.
+    """
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(spec.spark_json())
+    if is_object_store(root) and "hadoop-aws" not in session.sparkContext.getConf().get("spark.jars", ""):
+        return session.createDataFrame(read_files(spec, list(files)).to_arrow().cast(spec.arrow()), schema=schema)
+    reader = session.read.schema(schema).option("basePath", spark_uri(root))
+    return reader.parquet(*[spark_uri(f.uri) for f in files])
 
 
 def _object_store_conf() -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.errors import HindcastError, NotThereError
-from jobs.core.storage import spark_uri
+from jobs.core.spark import read_parquet
 from jobs.core.tables import read_files
 from jobs.impressions.drift import BOUNDS, LOOK_BACK_DAYS, night_figures
 from schemas.logs import DAILY_COUNTS, IMPRESSIONS
@@ -94,17 +94,9 @@ def _suites(ctx: Any, summary: dict[str, Any]) -> dict[str, tuple[Any, list[dict
     suites = {"drift": (_small_frame(spark, figures), drift_checks())}
     files = ctx.store.files("impressions", where={"event_day": ctx.run.as_of})
     if files:
-        suites["impressions"] = (_day_frame(spark, ctx.store.table_uri("impressions"), files), contract_checks())
+        frame = read_parquet(spark, ctx.store.table_uri("impressions"), IMPRESSIONS, files)
+        suites["impressions"] = (frame, contract_checks())
     return suites
-
-
-def _day_frame(spark: Any, root: str, files: list) -> Any:
-    """The live files of the day as a Spark frame, with the declared schema and the partition columns."""
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromJson(IMPRESSIONS.spark_json())
-    reader = spark.read.schema(schema).option("basePath", spark_uri(root))
-    return reader.parquet(*[spark_uri(f.uri) for f in files])
 
 
 def _small_frame(spark: Any, figures: pl.DataFrame) -> Any:
