@@ -66,11 +66,16 @@ def changes(data: ReportData, report: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def judged_sets(data: ReportData) -> dict[str, JudgedSet]:
-    """The Logs set (and foreign pages with a truth) and the human set, each with its own truth."""
-    launch = pl.col("set") == "launch"
-    judged, pages = data.judgments.filter(~launch), data.pages.filter(~launch)
+    """The Logs set (and foreign pages with a truth) and the human set, each with its own truth.
+
+    Of files also the pages of systems a and b that a truth is given for; they count in the launch part all the same.
+    """
+    measured = pl.col("truth").is_not_null() | pl.col("human_label").is_not_null()
+    launch = (pl.col("set") == "launch") & (~measured if data.run.get("source") == "files" else True)
+    pages = data.pages.filter(~launch)
+    judged = data.judgments.filter(pl.col("page_id").is_in(pages["page_id"].implode()))
     human = pages.filter(pl.col("human_label").is_not_null())
-    logs = pages.filter(pl.col("set").is_in(["logs", "other"]))
+    logs = pages.filter(pl.col("set") != "human")
     return {
         "logs": judged_set("logs", pages=logs, judgments=_of(judged, logs)),
         "human": judged_set("human", pages=human, judgments=_of(judged, human), truth="human_label"),

@@ -1,15 +1,26 @@
 """A report on judgments and labels made elsewhere: any tool's files in, the same report out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from jobs.core.errors import InputError
-from jobs.core.keys import key_from_hex, key_of
+from jobs.core.keys import key_from_hex, key_hex, key_of, query_key
+from jobs.core.normalise import normalise_query
 from jobs.reports.data import RUN_HEAD, ReportData
+from jobs.reports.given import (
+    GivenCard,
+    GivenJudgment,
+    GivenOutcome,
+    GivenPage,
+    GivenTruth,
+    Row,
+    checked,
+    read_rows,
+)
 from schemas.cards import CARDS
 from schemas.judgments import JUDGMENTS
 from schemas.pages import PAGES
@@ -28,51 +39,31 @@ def from_files(
 ) -> ReportData:
     """Read judgments.jsonl, truth.jsonl ({"page_id", "query_key", "truth", "human_label"}), outcomes.jsonl.
 
-    `pages` and `cards` feed the explorer. InputError if a file cannot be read, or if no id of the two files match.
+    `pages` and `cards` feed the explorer. InputError if a file cannot be read, or if no id of two files match.
     """
-    judged, doubled = judgment_frame(list(read_rows(judgments)), judgments)
-    known = list(read_rows(truth)) if truth else []
-    table = _page_frame(judged, known, list(read_rows(pages)) if pages else [], truth)
-    problems = [*doubled, *_match(judged, known, judgments, truth)]
-    results = outcome_frame(list(read_rows(outcomes)), outcomes) if outcomes else None
+    judged, doubled = judgment_frame(read_rows(judgments), judgments)
+    known = _truths(truth) if truth else {}
+    shown = {page.page_id: page for _, page in checked(read_rows(pages), GivenPage)} if pages else {}
+    table = _page_frame(judged, known, shown)
+    problems = [*doubled, *_match(judged, set(known), judgments, truth), *_unseen(judged, shown, judgments, pages)]
+    results = outcome_frame(read_rows(outcomes), outcomes) if outcomes else None
+    if results is not None:
+        problems += _match_queries(judged, table, results, judgments, outcomes)
     models = sorted(set(judged["model"].unique().to_list()) - {"none"})
     return ReportData(
         run={**RUN_HEAD, "source": "files", "judge": ", ".join(models) or None, "models": models},
         pages=table,
         judgments=judged,
-        cards=_card_frame(list(read_rows(cards)) if cards else []),
+        cards=_card_frame(cards) if cards else pl.DataFrame(schema=CARDS.polars()),
         outcomes=results,
         launch={"launch_id": "files"} if results is not None else None,
         problems=tuple(problems),
     )
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a JSON-lines or Parquet file; InputError names the file and line."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the option that names it")
-    if path.suffix == ".parquet":
-        yield from pl.read_parquet(path).iter_rows(named=True)
-        return
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield _object(line, f"{path} line {number}")
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{where} is no JSON ({error}): mend the line") from None
-    if not isinstance(row, dict):
-        raise InputError(f"{where} holds {row!r:.40}, not an object with keys")
-    return row
-
-
 def query_number(given: Any, fallback: str) -> int:
     """A key as BIGINT: 16 hexadecimal digits as they are, whole numbers as they are, any other text by its hash."""
-    if isinstance(given, int) and not isinstance(given, bool):
+    if isinstance(given, int) and not isinstance(given, bool) and -(2**63) <= given < 2**63:
         return given
     text = fallback if given is None else str(given)
     try:
@@ -81,13 +72,12 @@ def query_number(given: Any, fallback: str) -> int:
         return key_of(text)
 
 
-def judgment_frame(rows: list[dict[str, Any]], path: Path) -> tuple[pl.DataFrame, list[str]]:
+def judgment_frame(rows: Iterable[Row], path: Path) -> tuple[pl.DataFrame, list[str]]:
     """Rows of the judgments table with defaults for what a foreign file leaves out, and sentences about doubles."""
-    if not rows:
+    found = [_judgment(given) for _, given in checked(rows, GivenJudgment)]
+    if not found:
         raise InputError(f"{path} holds no judgment: give at least one line with page_id, variant and label")
-    for number, row in enumerate(rows, 1):
-        _check_judgment(row, f"{path} row {number}")
-    frame = pl.DataFrame([_judgment(r) for r in rows], schema=JUDGMENTS.polars(), orient="row")
+    frame = pl.DataFrame(found, schema=JUDGMENTS.polars(), orient="row")
     key = ["page_id", "variant", "model", "sample"]
     distinct = frame.unique(maintain_order=True)
     clash = distinct.filter(pl.struct(key).is_duplicated())
@@ -100,119 +90,104 @@ def judgment_frame(rows: list[dict[str, Any]], path: Path) -> tuple[pl.DataFrame
     return distinct, [f"{lost} judgments were exact copies of others and were dropped."] if lost else []
 
 
-def _check_judgment(row: dict[str, Any], where: str) -> None:
-    for name in ("page_id", "variant"):
-        if not isinstance(row.get(name), str | int) or row[name] == "":
-            raise InputError(f"{where}: {name} is {row.get(name)!r}, give it as text")
-    label = row.get("label")
-    if label is not None and (isinstance(label, bool) or not isinstance(label, int | float) or label != label):
-        raise InputError(f"{where}: label is {label!r}, give a number or null")
-
-
-def _judgment(row: dict[str, Any]) -> dict[str, Any]:
-    page, label = str(row["page_id"]), row.get("label")
-    default = {"int": 0, "bigint": 0, "boolean": False, "string": ""}
-    base = {c.name: None if c.nullable else default.get(c.type) for c in JUDGMENTS.columns}
-    given = {k: v for k, v in row.items() if k in base and v is not None}
+def _judgment(given: GivenJudgment) -> dict[str, Any]:
     return {
-        **base,
-        **given,
-        "page_id": page,
+        **given.model_dump(),
         "run": "files",
-        "set": row.get("set") or ("launch" if row.get("system") in ("a", "b") else "other"),
-        "corpus": row.get("corpus") or "default",
-        "model": row.get("model") or "unknown",
-        "configuration": row.get("configuration") or "shown",
-        "query_key": query_number(row.get("query_key"), page),
-        "label": None if label is None else float(label),
-        "reason": row.get("reason") or (None if label is not None else "missing"),
-        "cited": row.get("cited") or [],
-        "members": row.get("members") or [],
+        "set": given.set or ("launch" if given.system else "other"),
+        "query_key": query_number(given.query_key, given.page_id),
+        "reason": given.reason or (None if given.label is not None else "missing"),
     }
 
 
-def _page_frame(
-    judged: pl.DataFrame, truth: list[dict[str, Any]], pages: list[dict[str, Any]], path: Path | None
-) -> pl.DataFrame:
-    known = {str(r.get("page_id")): r for r in truth}
-    if len(known) < len(truth):
-        ids = [str(r.get("page_id")) for r in truth]
-        raise InputError(f"{path}: page {max(ids, key=ids.count)!r} stands twice: give each page one truth")
-    shown = {str(p["page_id"]): p for p in pages}
+def _truths(path: Path) -> dict[str, GivenTruth]:
+    found: dict[str, GivenTruth] = {}
+    for where, row in checked(read_rows(path), GivenTruth):
+        if row.page_id in found:
+            raise InputError(f"{where}: page {row.page_id!r} stands twice: give each page one truth")
+        found[row.page_id] = row
+    if not found:
+        raise InputError(f"{path} holds no truth: give at least one line with page_id and truth")
+    return found
+
+
+def _page_frame(judged: pl.DataFrame, known: dict[str, GivenTruth], shown: dict[str, GivenPage]) -> pl.DataFrame:
     first = judged.unique("page_id", keep="first", maintain_order=True)
-    rows = [_page(j, known.get(j["page_id"], {}), shown.get(j["page_id"], {})) for j in first.iter_rows(named=True)]
+    rows = [_page(j, known.get(j["page_id"]), shown.get(j["page_id"])) for j in first.iter_rows(named=True)]
     return pl.DataFrame(rows, schema=PAGES.polars(), orient="row")
 
 
-def _page(judgment: dict[str, Any], truth: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
-    both = {**page, **{k: v for k, v in truth.items() if v is not None}}
-    key = truth.get("query_key", page.get("query_key"))
-    context = page.get("context")
+def _page(judgment: dict[str, Any], truth: GivenTruth | None, page: GivenPage | None) -> dict[str, Any]:
+    both = {
+        **(page.model_dump(exclude_none=True) if page else {}),
+        **(truth.model_dump(exclude_none=True) if truth else {}),
+    }
+    items = [
+        {**item, "rank": item["rank"] or place}
+        for place, item in enumerate(page.model_dump()["items"] if page else [], 1)
+    ]
+    context = page.context if page else None
     return {
         **{c.name: both.get(c.name) for c in PAGES.columns},
         "run": "files",
-        "set": page.get("set") or judgment["set"],
+        "set": _set_of(judgment, page, has_truth=both.get("truth") is not None),
         "page_id": judgment["page_id"],
         "corpus": both.get("corpus") or judgment["corpus"],
         "locale": both.get("locale") or "",
-        "query_key": judgment["query_key"] if key is None else query_number(key, judgment["page_id"]),
+        "query_key": _key_of(judgment, both),
         "query": both.get("query") or "",
         "context": None if context is None else json.dumps(context, ensure_ascii=False),
-        "system": judgment["system"] or page.get("system"),
+        "system": judgment["system"] or (page.system if page else None),
         "instance": judgment["instance"],
         "configuration": both.get("configuration") or judgment["configuration"],
-        "items": json.dumps(page.get("items") or [], ensure_ascii=False),
-        "truth": _number(both.get("truth")),
-        "truth_standard_error": _number(both.get("truth_standard_error")),
-        "human_label": _number(both.get("human_label")),
-        "made": json.dumps(page.get("made") or {}, ensure_ascii=False),
+        "items": json.dumps(items, ensure_ascii=False),
+        "made": json.dumps(page.made if page else {}, ensure_ascii=False),
     }
 
 
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise InputError(f"{value!r} is no truth: give a number or null")
-    return float(value)
+def _set_of(judgment: dict[str, Any], page: GivenPage | None, *, has_truth: bool) -> str:
+    """The set that a file names; a page of human labels that has a measured truth too counts with the measured ones."""
+    named = (page.set if page else None) or judgment["set"]
+    return "other" if named == "human" and has_truth else named
 
 
-def _card_frame(cards: list[dict[str, Any]]) -> pl.DataFrame:
+def _key_of(judgment: dict[str, Any], both: dict[str, Any]) -> int:
+    given = both.get("query_key")
+    return judgment["query_key"] if given is None else query_number(given, judgment["page_id"])
+
+
+def _card_frame(path: Path) -> pl.DataFrame:
     empty = {c.name: None if c.nullable else {"string": "", "date": None}.get(c.type, 0) for c in CARDS.columns}
     rows = []
-    for card in cards:
-        for place, row in enumerate(card.get("rows") or [], 1):
-            given = {k: v for k, v in row.items() if k in empty}
-            near = bool(row.get("near_duplicate"))
-            ids = {"page_id": str(card["page_id"]), "item_id": str(card["item_id"]), "set": "other", "run": "files"}
-            shown = {"row": None if near else place, "dropped": "near_duplicate" if near else None}
-            rows.append({**empty, **given, **ids, **shown, "query_key": place})
-    return pl.DataFrame(rows, schema=CARDS.polars(), orient="row") if rows else pl.DataFrame(schema=CARDS.polars())
+    for _, card in checked(read_rows(path), GivenCard):
+        for place, row in enumerate(card.rows, 1):
+            given = row.model_dump(exclude={"near_duplicate"})
+            ids = {"page_id": card.page_id, "item_id": card.item_id, "set": "other", "run": "files"}
+            near = row.near_duplicate
+            marks = {"row": None if near else place, "dropped": "near_duplicate" if near else None}
+            rows.append({**empty, **given, **ids, **marks, "query_key": place})
+    return pl.DataFrame(rows, schema=CARDS.polars(), orient="row")
 
 
-def outcome_frame(rows: list[dict[str, Any]], path: Path | str) -> pl.DataFrame:
+def outcome_frame(rows: Iterable[Row], path: Path | str) -> pl.DataFrame:
     """Outcomes with query_key as BIGINT; from corpus, locale and query where no key is given."""
-    from jobs.core.keys import query_key
-    from jobs.core.normalise import normalise_query
+    found: dict[int, dict[str, Any]] = {}
+    for where, given in checked(rows, GivenOutcome):
+        if given.query_key is None and given.query is None:
+            raise InputError(f"{where}: give query_key, or corpus, locale and query")
+        key = _outcome_key(given)
+        if key in found:
+            raise InputError(f"{where}: its query stands twice: give each query one outcome")
+        found[key] = {**{k: getattr(given, k) for k in OUTCOME_SCHEMA}, "query_key": key}
+    if not found:
+        raise InputError(f"{path} holds no outcome: give at least one line with query_key, system_a and system_b")
+    return pl.DataFrame(list(found.values()), schema=OUTCOME_SCHEMA, orient="row")
 
-    found = []
-    for number, row in enumerate(rows, 1):
-        for name in ("system_a", "system_b"):
-            if isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float):
-                raise InputError(f"{path} row {number}: {name} is {row.get(name)!r}, give a number (higher is better)")
-        if row.get("query_key") is None and row.get("query") is None:
-            raise InputError(f"{path} row {number}: give query_key, or corpus, locale and query")
-        locale = row.get("locale") or ""
-        key = (
-            query_number(row["query_key"], "")
-            if row.get("query_key") is not None
-            else query_key(row.get("corpus") or "", locale, normalise_query(row["query"], locale=locale))
-        )
-        found.append({**{k: row.get(k) for k in OUTCOME_SCHEMA}, "query_key": key})
-    frame = pl.DataFrame(found, schema=OUTCOME_SCHEMA, orient="row")
-    if frame["query_key"].is_duplicated().any():
-        raise InputError(f"{path}: a query stands twice: give each query one outcome")
-    return frame
+
+def _outcome_key(given: GivenOutcome) -> int:
+    if given.query_key is not None:
+        return query_number(given.query_key, "")
+    return query_key(given.corpus, given.locale, normalise_query(given.query or "", locale=given.locale))
 
 
 OUTCOME_SCHEMA = {
@@ -226,17 +201,45 @@ OUTCOME_SCHEMA = {
 }
 
 
-def _match(judged: pl.DataFrame, truth: list[dict[str, Any]], left: Path, right: Path | None) -> list[str]:
-    """Sentences about ids that stand in one file only; InputError if none stands in both."""
+def _match(judged: pl.DataFrame, theirs: set[str], left: Path, right: Path | None) -> list[str]:
+    """Sentences about page ids that stand in one file only; InputError if none stands in both.
+
+    Pages of systems a and b need no truth: those that have one are counted, and all of them where there are no others.
+    """
     if right is None:
         return []
-    ours = set(judged.filter(pl.col("set") != "launch")["page_id"].to_list())
-    theirs = {str(r.get("page_id")) for r in truth}
+    ids = set(judged["page_id"].to_list())
+    of_launch = set(judged.filter(pl.col("set") == "launch")["page_id"].to_list())
+    ours = ids - (of_launch - theirs) or ids
+    return _told("page ids", ours, theirs, left, right)
+
+
+def _unseen(judged: pl.DataFrame, shown: dict[str, GivenPage], left: Path, right: Path | None) -> list[str]:
+    """A sentence about judged pages that the file of pages does not hold: they stand in the explorer without items."""
+    if right is None:
+        return []
+    return _told("page ids", set(judged["page_id"].to_list()), set(shown), left, right)
+
+
+def _match_queries(
+    judged: pl.DataFrame, table: pl.DataFrame, results: pl.DataFrame, left: Path, right: Path
+) -> list[str]:
+    """Sentences about queries that were judged for both systems or have an outcome, but not both."""
+    launch = judged.filter((pl.col("set") == "launch") & pl.col("system").is_not_null())
+    if not launch.height:
+        raise InputError(
+            f"{left} holds no page of system a or b, so {right} says nothing about it: give each judgment its system"
+        )
+    ours, theirs = ({key_hex(k) for k in frame["query_key"]} for frame in (launch, results))
+    return _told("query keys", ours, theirs, left, right)
+
+
+def _told(what: str, ours: set[str], theirs: set[str], left: Path, right: Path) -> list[str]:
     both, only_left, only_right = ours & theirs, sorted(ours - theirs), sorted(theirs - ours)
-    told = f"{len(both)} page ids stand in both files"
+    told = f"{len(both)} {what} stand in both files"
     told += f", {len(only_left)} only in {left.name}{_examples(only_left)}"
     told += f", {len(only_right)} only in {right.name}{_examples(only_right)}."
-    if not both and ours:
+    if not both:
         raise InputError(f"{told[:-1]}: the two files spell their ids differently")
     return [told] if only_left or only_right else []
 

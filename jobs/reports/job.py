@@ -12,6 +12,8 @@ from jobs.core.context import Context
 from jobs.core.errors import GateFailed, InputError, NotThereError, UsageError
 from jobs.core.storage import Files
 
+LEAST_SAMPLES = 100  # as report.bootstrap: 2.5% of fewer is hardly a sample
+
 app = typer.Typer(help="Figures, HTML and exports.", no_args_is_help=True)
 
 JudgmentsOption = Annotated[str, typer.Option("--judgments", help="judgments.jsonl of any tool, instead of a run.")]
@@ -101,19 +103,16 @@ def build_command(
     json_: cli.JsonOption = False,
 ) -> None:
     """Report on a run of the store, or on files: judgments and labels made elsewhere."""
-    from jobs.reports.data import Options
-
+    paths = {"judgments": judgments, "truth": truth, "outcomes": outcomes, "pages": pages, "cards": cards}
+    of_files = {**paths, "before": before}
+    of_run = {"config": config if day or launch or run_key else "", "day": day, "launch": launch, "run": run_key}
+    check_options({k: v for k, v in of_files.items() if v}, {k: v for k, v in of_run.items() if v})
     if judgments:
-        options = Options(
-            samples=samples or 2000,
-            seed=seed,
-            min_spearman=None if min_spearman < -1 else min_spearman,
-            max_unscored=None if max_unscored < 0 else max_unscored,
-        )
-        paths = {"judgments": judgments, "truth": truth, "outcomes": outcomes, "pages": pages, "cards": cards}
-        done = build_files(
-            {k: Path(v) if v else None for k, v in paths.items()}, out=out, before=before, options=options
-        )
+        options = file_options(samples=samples, seed=seed, min_spearman=min_spearman, max_unscored=max_unscored)
+        given = {k: Path(v) if v else None for k, v in paths.items()}
+        done = build_files(given, out=out, before=before, options=options)
+        for problem in done["problems"]:
+            typer.echo(f"hindcast: {problem}", err=True)
     else:
         with cli.context(config=config, day=day, launch=launch, run=run_key) as ctx:
             done = run(ctx)
@@ -122,6 +121,36 @@ def build_command(
     cli.finish(done, as_json=json_, text=f"{done['verdict']['sentence']}\n{done['report']}")
     if judgments and done["gates"]["failed"]:
         raise GateFailed("; ".join(done["gates"]["failed"]))
+
+
+def check_options(files: dict[str, str], run: dict[str, str]) -> None:
+    """UsageError where options of both kinds of report are mixed, or the file of judgments is missing."""
+    if not files:
+        return
+    named = ", ".join(f"--{name}" for name in files)
+    if "judgments" not in files:
+        raise UsageError(f"{named} given without --judgments: name the file of judgments to report on")
+    if run:
+        others = ", ".join(f"--{name}" for name in run)
+        raise UsageError(f"{named} report on files, {others} on a run of a store: give one or the other")
+
+
+def file_options(*, samples: int, seed: int, min_spearman: float, max_unscored: float) -> Any:
+    """Options of a report on files; UsageError for a gate that no figure can meet or miss."""
+    from jobs.reports.data import Options
+
+    if not -1 <= min_spearman <= 1 and min_spearman != -2:
+        raise UsageError(f"--min-spearman {min_spearman}: a correlation lies in [-1, 1]; -2: no gate")
+    if not 0 <= max_unscored <= 1 and max_unscored != -1:
+        raise UsageError(f"--max-unscored {max_unscored}: a share lies in [0, 1]; -1: no gate")
+    if 0 < samples < LEAST_SAMPLES:
+        raise UsageError(f"--samples {samples}: an interval needs {LEAST_SAMPLES} or more; 0: 2000")
+    return Options(
+        samples=samples or 2000,
+        seed=seed,
+        min_spearman=None if min_spearman < -1 else min_spearman,
+        max_unscored=None if max_unscored < 0 else max_unscored,
+    )
 
 
 def build_files(paths: dict[str, Path | None], *, out: str, before: str, options: Any) -> dict[str, Any]:
@@ -135,6 +164,8 @@ def build_files(paths: dict[str, Path | None], *, out: str, before: str, options
         raise UsageError("--out is missing: name the folder that the report goes to")
     if not paths["truth"] and not paths["outcomes"]:
         raise UsageError("nothing to compare with: give --truth, --outcomes or both")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"--out {out} is a file: name the folder that the report goes to")
     data = from_files(**{k: v for k, v in paths.items() if v or k == "truth"})
     if before:
         labels = page_labels(read_explorer(Files(str(Path(before).absolute())), ""))

@@ -9,6 +9,7 @@ from jobs.core.tables import scan_files
 from jobs.reports.data import RUN_HEAD, Options, ReportData
 from jobs.reports.explorer import page_labels
 from jobs.reports.files import outcome_frame
+from jobs.reports.given import json_object
 from jobs.reports.output import read_explorer
 from jobs.reports.parts import propensity_part
 from schemas.cards import CARDS
@@ -152,10 +153,9 @@ def _outcomes(ctx: Context) -> pl.DataFrame | None:
     path = f"launches/{ctx.run.launch_id}/outcomes.jsonl"
     if ctx.run.launch_id is None or not ctx.store.exists(path):
         return None
-    import orjson
-
-    lines = ctx.store.documents.read_bytes(path).splitlines()
-    return outcome_frame([orjson.loads(line) for line in lines if line.strip()], path)
+    lines = enumerate(ctx.store.documents.read_bytes(path).split(b"\n"), 1)
+    places = ((f"{path} line {number}", line) for number, line in lines if line.strip())
+    return outcome_frame(((where, json_object(line, where)) for where, line in places), path)
 
 
 def _curve_files(ctx: Context) -> list[dict[str, Any]]:
