@@ -7,15 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from jobs.core import cli
-from jobs.core.context import Context, run_of
-from jobs.core.errors import InputError, LeakageError, NotThereError, UsageError
-from jobs.core.progress import Progress
+from jobs.core.context import Context
+from jobs.core.errors import GateFailed, InputError, LeakageError, NotThereError, UsageError
+from jobs.core.launch_settings import replaced
 from jobs.core.publish import published
 from jobs.core.settings import Settings
-from jobs.core.spark import SparkProvider
+from jobs.core.storage import filesystem
 from jobs.core.tables import Store
 from jobs.core.windows import Window
+from jobs.headline import headline, headline_text
 from jobs.night import run_flow
+from schemas.flow import Use
 from schemas.names import launch_id, plain_name
 
 app = typer.Typer(help="Forecast before an A/B launch, and its outcome.", no_args_is_help=True)
@@ -25,7 +27,7 @@ PINNED = ("impressions", "rejected_impressions", "items", "item_keys", "queries"
 
 IdOption = Annotated[str, typer.Option("--id", help="Launch id: lower-case letters, digits and '-'.")]
 StartOption = Annotated[str, typer.Option("--start", help="First day of the launch, YYYY-MM-DD (UTC).")]
-PagesAOption = Annotated[str, typer.Option("--pages-a", help="Pages of system a (pages.jsonl).")]
+PagesAOption = Annotated[str, typer.Option("--pages-a", help="Pages of system a (pages.jsonl): path or s3:// address.")]
 PagesBOption = Annotated[str, typer.Option("--pages-b", help="Pages of system b (pages.jsonl).")]
 RankerAOption = Annotated[str, typer.Option("--ranker-a", help="Take system a's pages from the log: this ranker.")]
 RankerBOption = Annotated[str, typer.Option("--ranker-b", help="Take system b's pages from the log: this ranker.")]
@@ -34,6 +36,11 @@ GapDaysOption = Annotated[int, typer.Option("--gap-days", help="Gap of this laun
 PagesWindowOption = Annotated[
     str, typer.Option("--pages-window", help="With rankers: days whose pages are sampled, FIRST:END; default: the gap.")
 ]
+CorporaOption = Annotated[str, typer.Option("--corpora", help="Only these corpora, with commas; empty: all.")]
+VariantsOption = Annotated[str, typer.Option("--variants", help="Variants, with commas; empty: the setting.")]
+JudgeOption = Annotated[str, typer.Option("--judge", help="offline-baseline, openai or local; empty: the setting.")]
+ModelOption = Annotated[str, typer.Option("--model", help="Model, or several with commas; implies --judge openai.")]
+BudgetOption = Annotated[float, typer.Option("--budget-usd", help="Stop before this is spent; -1: the setting.")]
 OutcomesOption = Annotated[str, typer.Option("--outcomes", help="outcomes.jsonl of the finished A/B test.")]
 
 
@@ -98,11 +105,18 @@ def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) 
 
 @cli.command(
     app,
+    "register",
+    example="hindcast launch register --config hindcast.toml --id new-ranker --start 2026-12-01"
+    " --pages-a a.jsonl --pages-b b.jsonl",
+)
+@cli.command(
+    app,
     "forecast",
     example="hindcast launch forecast --config hindcast.toml --id new-ranker --start 2026-12-01 --pages-a a.jsonl"
     " --pages-b b.jsonl",
 )
 def forecast(
+    called: typer.Context,
     config: cli.ConfigOption = "",
     id_: IdOption = "",
     start: StartOption = "",
@@ -110,14 +124,44 @@ def forecast(
     pages_b: PagesBOption = "",
     ranker_a: RankerAOption = "",
     ranker_b: RankerBOption = "",
+    pages_window: PagesWindowOption = "",
+    corpora: CorporaOption = "",
     evidence_days: EvidenceDaysOption = 0,
     gap_days: GapDaysOption = -1,
-    pages_window: PagesWindowOption = "",
+    variants: VariantsOption = "",
+    judge: JudgeOption = "",
+    model: ModelOption = "",
+    budget_usd: BudgetOption = -1,
+    outcomes: OutcomesOption = "",
     json_: cli.JsonOption = False,
 ) -> None:
-    """Build evidence that cannot touch the launch, judge both systems' pages and freeze the forecast."""
-    _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days, pages_window)
-    _run(config, id_, "forecast", json_)
+    """Build evidence that cannot touch the launch, judge both systems' pages and freeze the forecast.
+
+    `register` is the first task of that flow alone: it keeps the launch's parameters (or its outcome) and pins the
+    tables that it reads.
+    """
+    only_register = called.info_name == "register"
+    if outcomes and not only_register:
+        raise UsageError("--outcomes belongs to the finished test: run `hindcast launch outcome`")
+    settings = cli.settings_of(config)
+    if outcomes:
+        save_outcomes(Store(settings.store_uri), settings, id_=id_, outcomes=outcomes)
+    else:
+        windows = {"evidence_days": evidence_days} if evidence_days else {}
+        windows |= {"gap_days": gap_days} if gap_days >= 0 else {}
+        parameters = {"launch_id": launch_id(id_), "start": cli.parse_day(start, option="--start").isoformat()}
+        parameters |= {"windows": windows, "pages_a": pages_a, "pages_b": pages_b}
+        parameters |= {"ranker_a": ranker_a, "ranker_b": ranker_b}
+        judging = _judging(variants=variants, judge=judge, model=model, budget_usd=budget_usd)
+        own = {"pages_window": _days_of(pages_window), "corpora": _names(corpora), "judging": judging}
+        _check_own(settings, own)
+        parameters |= {name: value for name, value in own.items() if value}
+        save_parameters(Store(settings.store_uri), settings, parameters=parameters)
+    if not only_register:
+        _run(config, id_, "forecast", json_)
+        return
+    with cli.context(config=config, launch=id_) as ctx:
+        cli.finish(register(ctx), as_json=json_)
 
 
 @cli.command(
@@ -132,83 +176,42 @@ def outcome(
     _run(config, id_, "outcome", json_)
 
 
-@cli.command(
-    app,
-    "register",
-    example="hindcast launch register --config hindcast.toml --id new-ranker --start 2026-12-01"
-    " --pages-a a.jsonl --pages-b b.jsonl",
-)
-def register_command(
-    config: cli.ConfigOption = "",
-    id_: IdOption = "",
-    start: StartOption = "",
-    pages_a: PagesAOption = "",
-    pages_b: PagesBOption = "",
-    ranker_a: RankerAOption = "",
-    ranker_b: RankerBOption = "",
-    evidence_days: EvidenceDaysOption = 0,
-    gap_days: GapDaysOption = -1,
-    pages_window: PagesWindowOption = "",
-    outcomes: OutcomesOption = "",
-    json_: cli.JsonOption = False,
-) -> None:
-    """The first task of a launch's flow: keep its parameters (or its outcome) and pin the tables that it reads."""
-    if outcomes:
-        settings = cli.settings_of(config)
-        save_outcomes(Store(settings.store_uri), settings, id_=id_, outcomes=outcomes)
-    else:
-        _keep(config, id_, start, pages_a, pages_b, ranker_a, ranker_b, evidence_days, gap_days, pages_window)
-    with cli.context(config=config, launch=id_) as ctx:
-        cli.finish(register(ctx), as_json=json_)
+def _judging(*, variants: str, judge: str, model: str, budget_usd: float) -> dict[str, Any]:
+    """The [judging] values that the options replace; --model implies the openai judge, as everywhere."""
+    implied = judge or ("openai" if model else "")
+    given = {"variants": _names(variants), "judge": implied, "model": model}
+    return {k: v for k, v in given.items() if v} | ({"budget_usd": budget_usd} if budget_usd >= 0 else {})
 
 
-def _keep(
-    config: str,
-    id_: str,
-    start: str,
-    pages_a: str,
-    pages_b: str,
-    ranker_a: str,
-    ranker_b: str,
-    evidence_days: int,
-    gap_days: int,
-    pages_window: str,
-) -> None:
-    settings = cli.settings_of(config)
-    windows: dict[str, int] = {"evidence_days": evidence_days} if evidence_days else {}
-    windows |= {"gap_days": gap_days} if gap_days >= 0 else {}
-    parameters = {
-        "launch_id": launch_id(id_),
-        "start": cli.parse_day(start, option="--start").isoformat(),
-        "windows": windows,
-        "pages_a": pages_a,
-        "pages_b": pages_b,
-        "ranker_a": ranker_a,
-        "ranker_b": ranker_b,
-    }
-    if pages_window:
-        parameters["pages_window"] = _days_of(pages_window)
-    save_parameters(Store(settings.store_uri), settings, parameters=parameters)
+def _check_own(settings: Settings, own: dict[str, Any]) -> None:
+    """Refuse what does not fit before anything is kept; declared names only, so none can be a path."""
+    replaced(settings, corpora=own["corpora"], judging=own["judging"])
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _days_of(text: str) -> list[str]:
+    if not text:
+        return []
     first, _, end = text.partition(":")
     window = Window(cli.parse_day(first, option="--pages-window"), cli.parse_day(end, option="--pages-window"))
     return [window.start.isoformat(), window.end.isoformat()]
 
 
-def _run(config: str, id_: str, use: str, json_: bool) -> None:
-    settings = cli.settings_of(config)
-    store = Store(settings.store_uri)
-    spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
-    try:
-        run = run_of(settings, store, day=None, launch=launch_id(id_))
-        ctx = Context(settings=settings, store=store, run=run, spark=spark, progress=Progress())
-        run_flow(ctx, use)  # type: ignore[arg-type]
-    finally:
-        spark.stop()
-    report = f"{settings.store_uri}/reports/{run.key}/index.html"
-    cli.finish({"launch_id": id_, "run": run.key, "report": report}, as_json=json_)
+def _run(config: str, id_: str, use: Use, json_: bool) -> None:
+    short: GateFailed | None = None
+    with cli.context(config=config, launch=id_) as ctx:
+        try:
+            run_flow(ctx, use)
+        except GateFailed as error:  # published all the same: say what came out, then fail
+            short = error
+        found = headline(ctx)
+    text = headline_text(ctx.run.key, found)
+    cli.finish({"launch_id": id_, "run": ctx.run.key, **found}, as_json=json_, text=text)
+    if short:
+        raise short
 
 
 def _refuse_a_change(store: Store, folder: str, kept: dict[str, Any], pages: dict[str, bytes | None]) -> None:
@@ -227,9 +230,14 @@ def _refuse_a_change(store: Store, folder: str, kept: dict[str, Any], pages: dic
 
 
 def _read(path: str) -> bytes:
-    if not path or not Path(path).is_file():
+    """Content of a local file or an object-store address; InputError if there is none."""
+    from pyarrow import fs
+
+    system, inner = filesystem(path) if path else (fs.LocalFileSystem(), "")
+    if not path or system.get_file_info(inner).type != fs.FileType.File:
         raise InputError(f"{path or 'no path'}: there is no such file; check the option that names it")
-    return Path(path).read_bytes()
+    with system.open_input_stream(inner, compression=None) as stream:
+        return stream.read()
 
 
 def _check_json(line: bytes, number: int, path: str) -> None:

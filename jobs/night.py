@@ -13,7 +13,9 @@ from jobs.core import cli
 from jobs.core.context import Context
 from jobs.core.errors import GateFailed, UsageError
 from jobs.core.publish import publish
+from jobs.core.settings import Settings
 from jobs.core.windows import Run
+from jobs.headline import headline, headline_text, rows_of_day
 from schemas.flow import FlowTask, Use, flow, qualified
 
 night_app = typer.Typer(help="All steps of a night, in one process.", no_args_is_help=True)
@@ -50,12 +52,31 @@ def _run_task(ctx: Context, task: FlowTask, done: dict[str, Any]) -> Any:
 
 
 def publish_run(ctx: Context) -> dict[str, Any]:
-    """Publish the run; GateFailed (exit code 3) afterwards if a report gate failed, naming what fell short."""
+    """Publish the run; GateFailed (exit code 3) afterwards if a report gate failed, naming what fell short.
+
+    A night whose event day has no rows is published and marked the same way, and is not made the latest night.
+    """
     gates = ctx.manifest()["steps"].get("reports", {}).get("gates", {})
-    entry = publish(ctx, gates=gates)
-    if gates.get("failed"):
-        raise GateFailed(f"{ctx.run.key} is published, marked: {'; '.join(gates['failed'])}")
+    no_rows = ctx.run.launch_id is None and rows_of_day(ctx) == 0
+    entry = publish(ctx, gates=gates, no_rows=no_rows)
+    short = list(gates.get("failed", []))
+    if no_rows:
+        short.append(f"{ctx.run.day} has no rows, so this is not the latest night: run it again when its log is there")
+    if short:
+        raise GateFailed(f"{ctx.run.key} is published, marked: {'; '.join(short)}")
     return entry
+
+
+def complete(settings: Settings) -> Settings:
+    """The settings, if a night can be made of them; UsageError names what is missing, before any JVM starts."""
+    parts = {"[corpora.NAME]": settings.corpora, "[[sources]]": settings.sources}
+    missing = " and no ".join(name for name, there in parts.items() if not there)
+    if missing:
+        raise UsageError(
+            f"the settings have no {missing}: a night has nothing to read; `hindcast impressions inspect FILE`"
+            " proposes both"
+        )
+    return settings
 
 
 TASKS = {"publish": publish_run}
@@ -72,6 +93,7 @@ def night(
 ) -> None:
     """Run every step for one night, or for each night of a range in order (judging off there unless --judge)."""
     days = _days(day, first, last)
+    complete(cli.settings_of(config))
     many = len(days) > 1
     results, failed = {}, []
     with cli.context(config=config, day=days[0].isoformat(), backfill=many and not judge) as ctx:
@@ -79,9 +101,10 @@ def night(
             lengths = ctx.settings.windows.lengths
             one = replace(ctx, run=Run.night(which, lengths=lengths))
             with _gates_collected(failed):
-                results[one.run.key] = _headline(one, run_flow(one, "night"))
-            results.setdefault(one.run.key, _headline(one, {}))
-    cli.finish({"nights": results, "gates_failed": failed}, as_json=json_, text=_text(results))
+                run_flow(one, "night")
+            results[one.run.key] = headline(one)
+    text = "\n".join(headline_text(key, found) for key, found in results.items())
+    cli.finish({"nights": results, "gates_failed": failed}, as_json=json_, text=text)
     if failed:
         raise GateFailed("; ".join(failed))
 
@@ -117,12 +140,3 @@ def _gates_collected(failed: list[str]):
     except GateFailed as error:
         typer.echo(f"hindcast: {error}", err=True)
         failed.append(str(error))
-
-
-def _headline(ctx: Context, done: dict[str, Any]) -> dict[str, Any]:
-    report = f"{ctx.settings.store_uri}/reports/{ctx.run.key}/index.html"
-    return {"report": report, "seconds_of_jvm_start": round(ctx.spark.start_seconds, 1), "tasks": len(done)}
-
-
-def _text(results: dict[str, Any]) -> str:
-    return "\n".join(f"{key}: {value['report']}" for key, value in results.items())

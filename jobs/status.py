@@ -1,13 +1,14 @@
 """`hindcast status`: nights, gaps, launches, coverage and cost of a store, from its manifests alone."""
 
 from datetime import date, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from jobs.core import cli
 from jobs.core.publish import PATH
 from jobs.core.tables import Store
+from jobs.night import complete
 
 status_app = typer.Typer(help="Nights, gaps, coverage and cost.", no_args_is_help=True)
 
@@ -53,10 +54,29 @@ def _gaps(nights: list[date]) -> list[str]:
     return [d.isoformat() for d in every if d not in there]
 
 
+def due(store: Store, day: date, *, again: bool) -> dict[str, Any]:
+    """Whether a night is still to be run: always if asked for `again`, else unless it is published with rows."""
+    run = f"night-{day.isoformat()}"
+    entry = (store.read_json(PATH) if store.exists(PATH) else {"runs": {}})["runs"].get(run)
+    done = entry is not None and not entry.get("no_rows")
+    why = f"{run} is published; trigger it with the parameter day to run it again" if done and not again else None
+    return {"run": run, "published": entry is not None, "due": why is None, "why": why}
+
+
 @cli.command(status_app, "status", example="hindcast status --config hindcast.toml")
-def status(config: cli.ConfigOption = "", json_: cli.JsonOption = False) -> None:
+def status(
+    config: cli.ConfigOption = "",
+    due_: Annotated[str, typer.Option("--due", help="Only say whether this night is still to be run.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="With --due: it is, published or not.")] = False,
+    json_: cli.JsonOption = False,
+) -> None:
     """List the runs of a store, what of them is published, and which nights are missing."""
-    body = overview(Store(cli.settings_of(config).store_uri))
+    settings = cli.settings_of(config)
+    if due_:
+        day = cli.parse_day(due_, option="--due")
+        cli.finish(due(Store(complete(settings).store_uri), day, again=again), as_json=json_)
+        return
+    body = overview(Store(settings.store_uri))
     cli.finish(body, as_json=json_, text=_text(body))
 
 

@@ -97,12 +97,14 @@ def context(
 ) -> Iterator[Any]:
     """A Context for one command: settings, store, run; its Spark session, if one was started, is stopped at the end."""
     from jobs.core.context import Context, run_of
+    from jobs.core.launch_settings import for_launch
     from jobs.core.spark import SparkProvider
     from jobs.core.tables import Store
 
     settings = settings_of(config)
     which_day, which_launch = _which(day=day, launch=launch, run=run)
     store = Store(settings.store_uri)
+    settings = for_launch(settings, store, which_launch)
     spark = SparkProvider(settings.spark, store_uri=settings.store_uri)
     try:
         chosen = run_of(settings, store, day=which_day, launch=which_launch)

@@ -20,8 +20,11 @@ from schemas.names import plain_name
 SECRETS = ("HINDCAST_USER_SALT", "HINDCAST_USER_SALT_ID", "HINDCAST_API_KEY")
 """Environment variables with the prefix that are secrets or their ids, not settings."""
 
-RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_MASTER", "HINDCAST_SCRATCH")
+RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_JOBS_BIN", "HINDCAST_MASTER", "HINDCAST_SCRATCH")
 """Environment variables with the prefix that the set-up and the DAGs use."""
+
+OF_THE_DAGS = "HINDCAST_DAGS_"
+"""Prefix of variables that only dags/ reads (notices, polling); tasks inherit them."""
 
 Variant = Literal["plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only"]
 
@@ -268,7 +271,7 @@ def load_settings(path: str | Path | None, *, environment: dict[str, str] | None
     """
     body = _read(path)
     for name, text in sorted((os.environ if environment is None else environment).items()):
-        if name.startswith("HINDCAST_") and name not in SECRETS + RESERVED:
+        if name.startswith("HINDCAST_") and name not in SECRETS + RESERVED and not name.startswith(OF_THE_DAGS):
             _set(body, name.removeprefix("HINDCAST_").lower().split("__"), _value(text), name)
     merged = merge(body, overrides)
     merged.setdefault("root", str(Path(path).resolve().parent) if path else str(Path.cwd()))

@@ -61,7 +61,7 @@ class SparkProvider:
         self._settings = settings
         self._store_uri = store_uri
         self._session: Any = None
-        self.start_seconds = 0.0
+        self.start_seconds, self.starts = 0.0, 0
 
     @property
     def started(self) -> bool:
@@ -74,7 +74,7 @@ class SparkProvider:
         if self._session is None:
             begun = time.monotonic()
             self._session = self._start()
-            self.start_seconds = time.monotonic() - begun
+            self.start_seconds, self.starts = time.monotonic() - begun, self.starts + 1
         return self._session
 
     @property

@@ -1,11 +1,16 @@
 """The flow, the manifest and publishing: one declaration, an atomic last step, nights that never move back."""
 
+import sys
 from dataclasses import replace
 from datetime import date
+from types import SimpleNamespace
 
 import pytest
+import typer
+from click.testing import CliRunner
 
 from jobs import night
+from jobs.__main__ import app as hindcast_app
 from jobs.core.context import Context
 from jobs.core.errors import GateFailed, NotThereError, UsageError
 from jobs.core.progress import Progress
@@ -14,6 +19,7 @@ from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.core.windows import Run, WindowLengths
+from jobs.status import due
 from schemas.flow import ALL_USES, FLOW, flow, qualified
 
 
@@ -68,13 +74,87 @@ def test_a_run_without_a_report_is_not_published(ctx):
     assert published(ctx)["runs"] == {}
 
 
-def test_an_old_night_is_published_and_the_latest_stays_latest(ctx):
-    for day in (date(2026, 11, 20), date(2026, 10, 1)):
-        one = replace(ctx, run=Run.night(day, lengths=WindowLengths()))
-        one.record("reports", {"gates": {"failed": []}})
-        night.publish_run(one)
+def _rows(ctx, days):
+    """Register an impressions table with one row a day, as every night's manifest would name it."""
+    files = [SimpleNamespace(rows=1, day=day) for day in days]
+    found = SimpleNamespace(files=lambda table, *, version, where: [f for f in files if f.day == where["event_day"]])
+    return replace(ctx, store=_Both(ctx.store, found))
+
+
+class _Both:
+    """A store whose table files come from elsewhere."""
+
+    def __init__(self, store, tables):
+        self._store, self.files = store, tables.files
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def _night(ctx, day):
+    one = replace(ctx, run=Run.night(day, lengths=WindowLengths()))
+    one.pin("reports", {"gates": {"failed": []}}, versions={"impressions": 0})
+    return one
+
+
+OLD, LATE = date(2026, 10, 1), date(2026, 11, 20)
+
+
+@pytest.mark.parametrize("order", [(LATE, OLD), (OLD, LATE)])
+def test_an_old_night_is_published_and_the_latest_stays_latest(ctx, order):
+    ctx = _rows(ctx, order)
+    for day in order:
+        night.publish_run(_night(ctx, day))
     body = published(ctx)
     assert body["latest_night"] == "night-2026-11-20" and set(body["runs"]) == {"night-2026-11-20", "night-2026-10-01"}
+
+
+def test_a_night_whose_day_has_no_rows_is_marked_and_never_the_latest(ctx):
+    ctx = _rows(ctx, [OLD])
+    night.publish_run(_night(ctx, OLD))
+    with pytest.raises(GateFailed, match="2026-11-20 has no rows"):
+        night.publish_run(_night(ctx, LATE))
+    body = published(ctx)
+    assert body["latest_night"] == "night-2026-10-01" and body["runs"]["night-2026-11-20"]["no_rows"] is True
+    assert due(ctx.store, LATE, again=False)["due"], "it is run again when its log is there"
+    night.publish_run(_night(_rows(ctx, [OLD, LATE]), LATE))
+    body = published(ctx)
+    assert body["latest_night"] == "night-2026-11-20" and "no_rows" not in body["runs"]["night-2026-11-20"]
+
+
+@pytest.mark.parametrize(
+    ("day", "again", "want", "why"),
+    [
+        (OLD, False, False, "published: the asset's run or the scheduled one did it"),
+        (OLD, True, True, "published, but asked for by hand or by a backfill"),
+        (LATE, False, True, "not published yet"),
+    ],
+)
+def test_a_night_is_due_once(ctx, day, again, want, why):
+    ctx = _rows(ctx, [OLD])
+    night.publish_run(_night(ctx, OLD))
+    found = due(ctx.store, day, again=again)
+    assert found["due"] is want, why
+    assert (found["why"] is None) is want
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("", "no [corpora.NAME] and no [[sources]]"),
+        ("[corpora.tracks]\n", "no [[sources]]"),
+    ],
+)
+@pytest.mark.parametrize("command", [("night", "--day"), ("status", "--due")])
+def test_settings_without_a_log_are_wrong_use_before_any_jvm_starts(tmp_path, monkeypatch, body, named, command):
+    config = tmp_path / "hindcast.toml"
+    config.write_text(f'store = "store/"\n{body}')
+    monkeypatch.setattr(sys, "argv", ["hindcast", *command])
+    monkeypatch.setattr(SparkProvider, "_start", lambda self: pytest.fail("a JVM was started"))
+    app = typer.main.get_command(hindcast_app)
+    done = CliRunner().invoke(app, [*command, "2026-11-20", "--config", str(config)])
+    assert done.exit_code == 2 and named in done.stderr
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_launch_never_becomes_the_latest_night():
@@ -83,6 +163,7 @@ def test_a_launch_never_becomes_the_latest_night():
 
 
 def test_a_failed_gate_is_published_marked_and_raised(ctx):
+    ctx = _night(_rows(ctx, [ctx.run.day]), ctx.run.day)
     ctx.record("reports", {"gates": {"failed": ["min_spearman .1 < .2"]}})
     with pytest.raises(GateFailed, match="min_spearman"):
         night.publish_run(ctx)

@@ -1,7 +1,13 @@
 """Launch parameters: complete before the forecast, unchangeable after it."""
 
-import pytest
+import sys
 
+import pytest
+import typer
+from click.testing import CliRunner
+
+from jobs import launch
+from jobs.core import cli
 from jobs.core.errors import InputError, LeakageError, NotThereError, UsageError
 from jobs.core.settings import load_settings
 from jobs.core.tables import Store
@@ -74,3 +80,87 @@ def test_an_outcome_needs_a_forecast_and_json_lines(room, tmp_path):
     with pytest.raises(InputError, match="line 2"):
         save_outcomes(store, room[1], id_="x", outcomes="o.jsonl")
     assert not store.exists("launches/x/outcomes.jsonl")
+
+
+CONFIG = """
+store = "store/"
+[corpora.tracks]
+[corpora.talks]
+[[sources]]
+name = "a"
+corpus = "tracks"
+path = "logs/{day}/*.csv"
+[[sources]]
+name = "b"
+corpus = "talks"
+path = "logs/{day}/*.csv"
+"""
+
+
+@pytest.fixture
+def forecast(tmp_path, monkeypatch):
+    """`hindcast launch forecast` up to its flow: exit code, stderr, and the context that every task then gets."""
+    (tmp_path / "hindcast.toml").write_text(CONFIG)
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    seen = []
+
+    def run(*options):
+        def flow(ctx, use):
+            seen.append(ctx)
+            raise NotThereError("stop here")
+
+        monkeypatch.setattr(launch, "run_flow", flow)
+        monkeypatch.setattr(sys, "argv", ["hindcast", "launch"])
+        pages = tmp_path / "a.jsonl"
+        given = ["--id", "x", "--start", "2026-12-01", "--pages-a", pages, "--pages-b", f"file://{pages}"]
+        args = ["forecast", "--config", tmp_path / "hindcast.toml", *given, *options]
+        done = CliRunner().invoke(typer.main.get_command(launch.app), list(map(str, args)))
+        return done, (seen[-1] if seen else None)
+
+    return run
+
+
+OWN = [
+    (("--corpora", "talks"), lambda s: (sorted(s.corpora), [x.name for x in s.sources]), (["talks"], ["b"])),
+    ((), lambda s: sorted(s.corpora), ["talks", "tracks"]),
+    (("--judge", "local"), lambda s: s.judging.judge, "local"),
+    (("--model", "m,n"), lambda s: (s.judging.judge, s.judging.model), ("openai", "m,n")),
+    (("--variants", "plain,ctr"), lambda s: s.judging.variants, ("plain", "ctr")),
+    (("--budget-usd", "0"), lambda s: s.judging.budget_usd, 0),
+    (("--budget-usd", "-1"), lambda s: s.judging.budget_usd, 20),
+]
+
+
+@pytest.mark.parametrize(("options", "part", "want"), OWN)
+def test_a_launch_has_settings_of_its_own_in_every_task(forecast, options, part, want):
+    done, ctx = forecast(*options)
+    assert "stop here" in done.stderr
+    assert part(ctx.settings) == want
+    config = str(ctx.settings.root) + "/hindcast.toml"
+    with cli.context(config=config, launch="x") as later:
+        assert part(later.settings) == want, "a later task of the DAG reads the same"
+    with cli.context(config=config, day="2026-11-20") as night:
+        assert part(night.settings) == part(load_settings(config, environment={})), "and a night does not"
+
+
+def test_lengths_of_windows_reach_the_run(forecast):
+    _, ctx = forecast("--evidence-days", "10", "--gap-days", "2")
+    assert [d.isoformat() for d in (ctx.run.evidence.start, ctx.run.evidence.end)] == ["2026-11-19", "2026-11-29"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named", "why"),
+    [
+        (("--corpora", "../x"), "no [corpora.NAME] table", "a corpus that nobody declared, whatever it looks like"),
+        (("--judge", "human"), "judge", "a judge that does not exist"),
+        (("--variants", "best"), "variants", "a variant that does not exist"),
+        (("--pages-window", "2026-11-01"), "--pages-window", "half a window"),
+        (("--outcomes", "o.jsonl"), "hindcast launch outcome", "an outcome with a forecast"),
+        (("--pages-b", "http://127.0.0.1/x"), "only local paths, s3:// and s3a://", "an address that no store has"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_wrong_use_and_nothing_is_kept(forecast, tmp_path, options, named, why):
+    done, ctx = forecast(*options)
+    assert done.exit_code == 2 and ctx is None, why
+    assert named in done.stderr
+    assert not (tmp_path / "store" / "launches").exists()
