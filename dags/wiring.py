@@ -2,10 +2,12 @@
 
 from airflow.sdk import BaseOperator, TaskGroup
 
-from dags.common import CONFIG, ENDPOINT_POOL, JobsOperator, spark_step
+from dags.common import ENDPOINT_POOL, LIMITS, spark_step
+from dags.operators import CONFIG, JobsOperator, ShardOperator
 from schemas.flow import FlowTask, Use, flow, qualified
 
-NO_RETRY = {"impressions.check", "cards.audit", "publish.publish"}  # verdicts: the same again when asked again
+NO_RETRY = {"launch.register", "impressions.check", "cards.audit", "publish.publish"}
+"""Verdicts: the same again when asked again."""
 SKIPS_BEFORE = {"judging.commit", "reports.build"}  # a skipped mapping (nothing to judge) or branch is no failure
 
 
@@ -30,7 +32,8 @@ def wire(*uses: Use, which: list[str], corpora=None, plan: list[str] | None = No
 
 
 def _operator(task: FlowTask, arguments: list[str], made: dict, corpora, plan: list[str]) -> BaseOperator:
-    options: dict = {"task_id": task.name, "doc_md": task.meaning}
+    limit = LIMITS[task.mapped or task.engine]
+    options: dict = {"task_id": task.name, "doc_md": task.meaning, "execution_timeout": limit}
     if qualified(task) in SKIPS_BEFORE:
         options["trigger_rule"] = "none_failed_min_one_success"
     if qualified(task) in NO_RETRY:
@@ -38,7 +41,8 @@ def _operator(task: FlowTask, arguments: list[str], made: dict, corpora, plan: l
     if task.engine == "spark":
         return spark_step(arguments=arguments, **options)
     if task.mapped:
-        partial = JobsOperator.partial(pool=ENDPOINT_POOL, map_index_template="{{ task.shows }}", **options)
+        kind = ShardOperator if task.mapped == "shard" else JobsOperator
+        partial = kind.partial(pool=ENDPOINT_POOL, map_index_template="{{ task.shows }}", **options)
         return partial.expand_kwargs(_instances(task, arguments, made, corpora))
     if task.name == "plan":
         return JobsOperator(arguments=[*arguments, *plan], result="shards", **options)
@@ -49,8 +53,13 @@ def _instances(task: FlowTask, arguments: list[str], made: dict, corpora):
     if task.mapped == "corpus":
         return corpora.map(lambda corpus: {"arguments": [*arguments, f"--corpus={corpus}"], "shows": corpus})
     shards = made["judging.plan"].output
-    return shards.map(lambda shard: {"arguments": [*arguments, f"--shard={shard['index']}"], "shows": _shard(shard)})
+    return shards.map(lambda shard: _instance(shard, arguments))
 
 
-def _shard(shard: dict) -> str:
+def _instance(shard: dict, arguments: list[str]) -> dict:
+    given = [*arguments, f"--shard={shard['index']}"]
+    return {"arguments": given, "shows": _shown(shard), "batch": bool(shard.get("batch"))}
+
+
+def _shown(shard: dict) -> str:
     return " ".join(str(shard[key]) for key in ("set", "corpus", "variant", "part") if shard.get(key) is not None)

@@ -1,6 +1,8 @@
 """Airflow on this machine: `python setup/airflow_here.py CONFIG ARGUMENTS…` runs `airflow ARGUMENTS…`.
 
-SQLite, Spark on local[*], nothing called out; everything that Airflow writes stands in airflow/ beside CONFIG.
+SQLite, Spark on local[*], nothing called out; everything that Airflow writes stands in airflow/ beside CONFIG. With
+`standalone` as ARGUMENTS scheduler, DAG processor, API server (its address: AIRFLOW__API__BASE_URL) and triggerer run
+until Ctrl-C. Pools are made on first use, as `airflow pools set NAME SLOTS MEANING` makes them anywhere else.
 """
 
 import os
@@ -19,9 +21,17 @@ LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For short runs on one machine: start-up takes about half as long. Not for clusters."""
 
 
-def variables(*, config: Path, home: Path) -> dict[str, str]:
-    """The environment of every airflow command: this process's own, and what keeps Airflow in `home`."""
+def variables(*, config: Path, home: Path, port: int = 8080) -> dict[str, str]:
+    """The environment of every airflow command: this process's own, and what keeps Airflow in `home`.
+
+    Its API server listens on `port` of the loopback interface only.
+    """
     settings = {
+        "PATH": f"{AIRFLOW.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",  # standalone starts `airflow`
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
