@@ -2,6 +2,7 @@
 were."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
@@ -36,8 +37,11 @@ LOCK_SECONDS = 6 * 3600.0
 """Two ingestions of one store wait for each other: a day's counts are made of all its sources."""
 
 
-def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
+def ingest(requests: list[Request] | Callable[[], list[Request]], *, work: Ingestion) -> dict[str, Any]:
     """Read the requested files into the tables; returns the ingest result of formats.md, with figures by source.
+
+    A function is asked for the requests once no other ingestion runs, so that of two nights at once each reads what
+    the other has not.
 
     Raises InputError, with the tables untouched (refused rows apart), when a file cannot be used, ranks are counted
     from
@@ -45,7 +49,8 @@ def ingest(requests: list[Request], *, work: Ingestion) -> dict[str, Any]:
     """
     with work.store.documents.lock("impressions", timeout_s=LOCK_SECONDS), disk_told():
         try:
-            return _ingest([_part(r, work) for r in requests], work)
+            wanted = requests() if callable(requests) else requests
+            return _ingest([_part(r, work) for r in wanted], work)
         finally:
             work.store.documents.delete(work.stage)
 

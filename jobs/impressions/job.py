@@ -146,8 +146,6 @@ def run(ctx: Any) -> dict[str, Any]:
     Returns the ingest result (formats.md) with `expectations`; records it in the run's manifest.
     """
     quality.warm()
-    requests = [_night_request(ctx, s) for s in ctx.settings.sources]
-    _mark_empty(ctx, requests)
     work = Ingestion(
         settings=ctx.settings,
         store=ctx.store,
@@ -158,7 +156,7 @@ def run(ctx: Any) -> dict[str, Any]:
         latest=max(_end_of(ctx.run.as_of), ctx.now() + timedelta(days=1)),
         say=ctx.progress.say,
     )
-    summary = ingest(requests, work=work)
+    summary = ingest(lambda: _night_requests(ctx), work=work)
     kept = f"{ctx.folder}/impressions/ingest.json"
     if ctx.store.exists(kept):
         summary = together(ctx.store.read_json(kept), summary)
@@ -196,6 +194,12 @@ def _by_hand_work(settings: Settings, *, run_id: str, run_day: date | None) -> I
         )
     finally:
         spark.stop()
+
+
+def _night_requests(ctx: Any) -> list[Request]:
+    requests = [_night_request(ctx, s) for s in ctx.settings.sources]
+    _mark_empty(ctx, requests)
+    return requests
 
 
 def _night_request(ctx: Any, source: Source) -> Request:

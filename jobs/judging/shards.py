@@ -56,7 +56,7 @@ def plan(ctx: Context) -> dict[str, Any]:
         "pages": len(pages),
         "variants": list(variants),
         **estimate,
-        "shards": [shard | {"batch": judging.batch} for shard in body["shards"]],
+        "shards": [shard | {"batch": judging.batch and judging.judge == "openai"} for shard in body["shards"]],
     }
 
 
