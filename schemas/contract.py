@@ -3,6 +3,10 @@
 A `Table` names its columns with type, nullability, key, partition, meaning, unit and checks. It renders to a Spark
 schema (JSON), an Arrow schema, a Polars schema and the expectations of a data-quality suite, and checks a frame in
 one pass.
+
+A contract changes in one way: it gains a nullable column, whose `since` is the table's new `version`. Old files stay
+and read as null there. Everything else (a column dropped, renamed, of another type or nullability, another partition)
+is refused by `evolution`, which every read and write of a stored table asks.
 """
 
 from dataclasses import dataclass, field
@@ -63,6 +67,11 @@ class Table:
         missing = [p for p in (*self.partition, *self.sorted_by) if p not in names]
         if missing or len(set(names)) != len(names):
             raise ValueError(f"table {self.name}: columns {missing or names} are missing or doubled")
+        late = [c.name for c in self.columns if c.since > 1 and not c.nullable]
+        if late or max((c.since for c in self.columns), default=1) > self.version:
+            raise ValueError(
+                f"table {self.name}: columns after version 1 are nullable ({late}) and no later than the table itself"
+            )
 
     @property
     def names(self) -> list[str]:
@@ -98,6 +107,31 @@ class Table:
             for c in self.columns
         ]
         return {"type": "struct", "fields": fields}
+
+    def evolution(self, stored: list[dict], partition: list[str]) -> tuple[list[str], list[str]]:
+        """How a stored table differs from this contract: columns that it does not have yet, and what is in the way.
+
+        stored: the fields of its schema (name, type, nullable, as in `spark_json`). Columns that only the table has are
+        in the way of writing: a later version of Hindcast wrote them, or this one dropped or renamed them.
+        """
+        there = {f["name"]: f for f in stored}
+        fits = [(c, there[c.name]) for c in self.columns if c.name in there]
+        others = [(c, f) for c, f in fits if f["type"] != _spark_type(c.type)]
+        wrong = [f"{c.name} is {f['type']} there and {c.type} here" for c, f in others]
+        wrong += [
+            f"{c.name} is {'nullable' if f['nullable'] else 'never null'} there and not here"
+            for c, f in fits
+            if f["nullable"] != c.nullable
+        ]
+        new = [c for c in self.columns if c.name not in there]
+        wrong += [f"{c.name} is not there and not nullable" for c in new if not c.nullable]
+        if list(partition) != list(self.partition):
+            wrong.append(f"partitioned by {list(partition)} there and by {list(self.partition)} here")
+        return [c.name for c in new if c.nullable], wrong
+
+    def strangers(self, stored: list[dict]) -> list[str]:
+        """Columns of a stored table that this contract does not declare."""
+        return [f["name"] for f in stored if f["name"] not in self.names]
 
     def expectations(self) -> list[dict]:
         """The checks as (expectation type, arguments), in Great Expectations' vocabulary."""

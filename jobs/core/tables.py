@@ -19,13 +19,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, create_table_with_add_actions
+from deltalake.transaction import AddAction, PostCommitHookProperties, create_table_with_add_actions
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from jobs.core.contracts import check_readable, check_writable
 from jobs.core.errors import ConflictError, ContractError, NotThereError
 from jobs.core.storage import Files, filesystem, rust_uri, storage_options
 from schemas.catalog import table as declared
 from schemas.contract import Table
+
+KEPT_LOG = {"delta.logRetentionDuration": "interval 36500 days", "delta.enableExpiredLogCleanup": "false"}
+"""Manifests name versions for as long as their runs are kept; by default the log forgets versions after 30 days."""
+
+NO_CLEANUP = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""The same for tables that were made without those properties."""
 
 Where = Mapping[str, Any]
 """Partition column to a literal, or to a list of literals."""
@@ -186,24 +193,43 @@ class Store:
                 actions,
                 mode="error",
                 partition_by=list(spec.partition),
+                configuration=KEPT_LOG,
                 storage_options=storage_options(uri),
             )
             return 0
+        check_writable(spec, found)
         filters = [(p, "in", sorted({r[p] for r in replaced})) for p in spec.partition] if spec.partition else None
         found.create_write_transaction(
-            actions, mode="overwrite", schema=schema, partition_by=list(spec.partition), partition_filters=filters
+            actions,
+            mode="overwrite",
+            schema=schema,
+            partition_by=list(spec.partition),
+            partition_filters=filters,
+            post_commithook_properties=NO_CLEANUP,
         )
         found.update_incremental()
         return found.version()
 
     def _open(self, table: str, version: int | None, *, missing_ok: bool) -> DeltaTable | None:
-        uri = rust_uri(self.table_uri(table))
+        spec, uri = declared(table), rust_uri(self.table_uri(table))
         try:
-            return DeltaTable(uri, version=version, storage_options=storage_options(uri))
+            found = DeltaTable(uri, version=version, storage_options=storage_options(uri))
         except TableNotFoundError:
             if missing_ok:
                 return None
             raise NotThereError(f"table {table} has no version {version} in {self.uri}: run its step first") from None
+        except DeltaError as error:
+            what = f"table {table} {f'version {version} ' if version is not None else ''}in {self.uri}"
+            raise NotThereError(
+                f"{what} cannot be opened ({_first_line(error)}): restore its _delta_log from a copy, or name a version"
+                " that `hindcast status` lists"
+            ) from None
+        check_readable(spec, found)
+        return found
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def stage(
