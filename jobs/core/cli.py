@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.core.errors import HindcastError, UsageError
+from jobs.core.mishaps import told
 from jobs.core.progress import Progress
 from jobs.core.settings import Settings, load_settings
 from schemas.names import BadName, launch_id, run_key
@@ -57,8 +58,11 @@ def exits() -> Iterator[None]:
     except BrokenPipeError:  # the reader of stdout has seen enough
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  Python flushes it once more at its end
         raise SystemExit(1) from None
-    except OSError as error:
-        typer.echo(f"hindcast: {_system(error)}", err=True)
+    except Exception as error:
+        sentence = told(error) or (_system(error) if isinstance(error, OSError) else None)
+        if sentence is None:
+            raise
+        typer.echo(f"hindcast: {sentence}", err=True)
         raise SystemExit(1) from None
 
 
