@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full test-ops-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -49,6 +49,9 @@ test-faults test-ops test-cluster test-browser: test-%: setup
 
 test-faults-full: setup ## the same with more kills
 	@FAULT_KILLS=20 $(QUIETLY_OFFLINE) setup/test.sh faults
+
+test-ops-full: setup ## test-ops with five nights backfilled, 30 kills and five full disks (an hour)
+	@OPS_FULL=1 $(QUIETLY_OFFLINE) setup/test.sh ops
 
 test-cluster: setup-object-store
 

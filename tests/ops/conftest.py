@@ -57,12 +57,18 @@ def tell(capsys):
 
 
 @pytest.fixture(scope="session")
-def past_nights(tiny, tmp_path_factory) -> Store:  # noqa: F811 - the fixture
-    """The store of the past nights run one after another by `hindcast night`."""
+def past_summary(tiny, tmp_path_factory) -> dict:  # noqa: F811 - the fixture
+    """What `hindcast night` says of the past nights, run one after another; `store` is where."""
     folder = copied(tiny[0], tmp_path_factory.mktemp("past"))
     span = ("--from", PAST[0], "--to", PAST[-1])
-    hindcast("night", "--config", folder / "hindcast.toml", *span, "--json", code=(0, 3))
-    return Store(str(folder / "store"))
+    done = hindcast("night", "--config", folder / "hindcast.toml", *span, "--json", code=(0, 3))
+    return done | {"store": Store(str(folder / "store"))}
+
+
+@pytest.fixture(scope="session")
+def past_nights(past_summary) -> Store:
+    """The store of the past nights run in order."""
+    return past_summary["store"]
 
 
 @contextmanager

@@ -164,8 +164,9 @@ def test_a_night_by_hand_needs_no_logical_date_and_equals_the_command(operated, 
     assert differences(operated.store, night[1], runs=[f"night-{NIGHT}"]) == []
 
 
-def test_a_night_starts_few_jvms(by_hand):
+def test_a_night_starts_few_jvms(by_hand, past_summary):
     assert 1 <= by_hand["jvms"] <= 5
+    assert [found["jvm_starts"] for found in past_summary["nights"].values()] == [1] * len(PAST), "one for all of them"
 
 
 def test_times_are_told(operated, backfilled, by_hand, tell):
