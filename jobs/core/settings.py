@@ -201,6 +201,14 @@ class Report(_Part):
     site: str = "report/"
 
 
+class Housekeeping(_Part):
+    """What `hindcast housekeeping` keeps: runs of the last days of the log, and every file of the last hours."""
+
+    retain_days: int = Field(default=180, ge=1)
+    grace_hours: int = Field(default=24, ge=0)
+    small_mib: int = Field(default=16, ge=1)
+
+
 class Spark(_Part):
     """Where Spark runs; `local[*]` is the embedded default. A cluster is sent the archives in the folder `package`."""
 
@@ -226,6 +234,7 @@ class Settings(_Part):
     judging: Judging = Judging()
     skills: Skills = Skills()
     report: Report = Report()
+    housekeeping: Housekeeping = Housekeeping()
     spark: Spark = Spark()
 
     @field_validator("corpora")
@@ -259,7 +268,7 @@ class Settings(_Part):
 
     def sha256(self) -> str:
         """Hash of everything that can change a result (paths resolved apart), as run manifests record it."""
-        body = self.model_dump(mode="json", exclude={"root", "store", "spark"})
+        body = self.model_dump(mode="json", exclude={"root", "store", "spark", "housekeeping"})
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
@@ -308,7 +317,7 @@ def _read(path: str | Path | None) -> dict:
     if path is None:
         return {}
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file; pass --config with the path of your hindcast.toml") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -82,6 +82,10 @@ class Files:
 
         return self._fs.get_file_info(self._inner(path)).type != fs.FileType.NotFound
 
+    def size(self, path: str) -> int:
+        """Bytes of a file; 0 if there is none."""
+        return self._fs.get_file_info(self._inner(path)).size or 0
+
     def read_bytes(self, path: str) -> bytes:
         """The file's content; NotThereError if there is none."""
         try:

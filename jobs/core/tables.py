@@ -105,12 +105,17 @@ class Store:
     def files(self, table: str, *, version: int | None = None, where: Where | None = None) -> list[DataFile]:
         """Live files of the version whose partition values match `where`, in a stable order; empty if no table."""
         found = self._open(table, version, missing_ok=version is None)
-        if found is None:
-            return []
+        return [] if found is None else [f for f in self.live_files(table, found) if _matches(f.partition, where or {})]
+
+    def live_files(self, table: str, found: DeltaTable) -> list[DataFile]:
+        """Every live file of an opened version, in a stable order."""
         rows = pl.DataFrame(found.get_add_actions(flatten=True)).to_dicts()
-        parts = declared(table).partition
-        files = [_data_file(self.table_uri(table), parts, row) for row in rows]
-        return sorted((f for f in files if _matches(f.partition, where or {})), key=lambda f: f.uri)
+        files = (_data_file(self.table_uri(table), declared(table).partition, row) for row in rows)
+        return sorted(files, key=lambda f: f.uri)
+
+    def delta(self, table: str, *, version: int | None = None) -> DeltaTable | None:
+        """The opened table at a version (None: the newest), for upkeep; None if nothing was ever committed."""
+        return self._open(table, version, missing_ok=version is None)
 
     def read(
         self,

@@ -1,4 +1,4 @@
-"""A contract gains nullable columns, old files stay; every other change is refused, with the column and the way out."""
+"""A contract gains nullable columns, old files stay; every other change is refused, with column and way out."""
 
 import json
 from dataclasses import replace
