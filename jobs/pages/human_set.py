@@ -9,6 +9,7 @@ from jobs.core.context import Context
 from jobs.core.sensitive import is_sensitive, sensitive_patterns
 from jobs.core.settings import Settings
 from jobs.pages.catalogue import catalogue, fill_titles
+from jobs.pages.exclusions import undeclared_locales
 from jobs.pages.labelmap import load_map
 from jobs.pages.labels import import_labels
 from jobs.pages.model import pages_frame
@@ -45,4 +46,6 @@ def _corpus_pages(ctx: Context, corpus: str, items: pl.DataFrame) -> tuple[list[
     imported = import_labels(path, label_map=named, folder=(map_path or path).parent)
     kept, sensitive = without_sensitive(ctx.settings, imported.pages)
     pages, untitled = fill_titles(kept, items)
-    return pages, {**imported.summary, "sensitive": sensitive, "items_without_title": untitled}
+    strange = undeclared_locales(ctx.settings, pages)
+    counts = {"sensitive": sensitive, "items_without_title": untitled, "undeclared_locales": strange}
+    return pages, {**imported.summary, **counts}

@@ -11,6 +11,7 @@ from jobs.core.context import Context
 from jobs.core.errors import NotThereError, UsageError
 from jobs.core.windows import Window
 from jobs.pages.catalogue import catalogue, fill_titles
+from jobs.pages.exclusions import of_pages, told, undeclared_locales
 from jobs.pages.files import read_pages, write_pages
 from jobs.pages.labelmap import load_map
 from jobs.pages.labels import import_labels
@@ -43,6 +44,8 @@ def run(ctx: Context) -> dict[str, Any]:
     for name, build in builders.items():
         frame, summary[name] = build(ctx)
         ctx.store.replace("pages", frame, where={"run": ctx.run.key, "set": name})
+    for line in told(summary):
+        ctx.progress.say(line)
     return ctx.record("pages", summary, tables=("pages",))
 
 
@@ -170,6 +173,10 @@ def _into_store(rows: list[dict[str, Any]], set_name: str, config: str, day: str
         pages, untitled = fill_titles(kept, catalogue(ctx, corpora=ctx.corpora))
         frame = pages_frame(pages, run=ctx.run.key, set_name=set_name)
         ctx.store.replace("pages", frame, where={"run": ctx.run.key, "set": set_name})
-        summary = {"set": set_name, "sensitive": sensitive, "items_without_title": untitled}
+        strange = undeclared_locales(ctx.settings, pages)
+        counts = {"sensitive": sensitive, "items_without_title": untitled, "undeclared_locales": strange}
+        summary = {"set": set_name, **counts}
+        for line in of_pages(f"the set {set_name}", counts):
+            ctx.progress.say(f"pages: {line}")
         ctx.record(f"pages_{set_name}", summary, tables=("pages",))
     return summary

@@ -7,6 +7,7 @@ import polars as pl
 from jobs.core.context import Context
 from jobs.core.errors import InputError
 from jobs.pages.catalogue import catalogue, fill_titles
+from jobs.pages.exclusions import undeclared_locales
 from jobs.pages.files import PARQUET, json_rows, parquet_rows, parse_pages
 from jobs.pages.human_set import without_sensitive
 from jobs.pages.model import pages_frame
@@ -34,6 +35,7 @@ def launch_pages(ctx: Context) -> tuple[pl.DataFrame, dict[str, Any]]:
         "pages": frame.height,
         "sensitive": sensitive,
         "items_without_title": untitled,
+        "undeclared_locales": undeclared_locales(ctx.settings, pages),
         "coverage": coverage(pages),
     }
     return frame, {**counts, **summary}

@@ -91,6 +91,7 @@ def _behaviour(rows: pl.DataFrame) -> dict[str, Any]:
         "pages": first.height,
         "labels": {f"{label:g}": n for label, n in labels.iter_rows()},
         "unscored": dict(reasons.iter_rows()),
+        "with_value": first["value"].count(),
         "with_evidence": first.filter(pl.col("evidence_rows") > 0).height,
         "citing": first.filter(pl.col("cited").list.len() > 0).height,
         "cited_invented": int(first["cited_invented"].sum()),

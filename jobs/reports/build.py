@@ -4,7 +4,9 @@ from typing import Any
 
 import polars as pl
 
+from jobs.pages.exclusions import cautions, excluded
 from jobs.reports.ablation import ablation, health
+from jobs.reports.cautions import short_evidence
 from jobs.reports.compare import compare
 from jobs.reports.controls import control
 from jobs.reports.data import Options, ReportData
@@ -32,11 +34,11 @@ def build(data: ReportData, options: Options) -> dict[str, Any]:
     tables = {name: dimensions(s.pages, data.cards) for name, s in sets.items()}
     report = {
         "format": FORMAT,
-        "run": {**data.run, "samples": options.samples, "seed": options.seed, "problems": list(data.problems)},
+        "run": {**data.run, "samples": options.samples, "seed": options.seed, "problems": problems(data)},
         **sections,
         "launch": launch_section(data, options),
         "propensity": data.propensity,
-        "evidence": evidence_part(data.evidence, data.judgments, data.cards),
+        "evidence": evidence_part(data),
         "leakage": leakage_part(data),
         "effects": {name: flips_by_effect(s) for name, s in sets.items()},
         "distributions": {name: distributions(s) for name, s in sets.items()},
@@ -46,12 +48,17 @@ def build(data: ReportData, options: Options) -> dict[str, Any]:
         "skills": skills_part(data),
         "health": {"variants": health(data.judgments), "judging": judging_part(data.steps)},
         "data": data_part(data),
-        "excluded": {name: s.excluded for name, s in sets.items()},
+        "excluded": {**{name: s.excluded for name, s in sets.items()}, "pages": excluded(data.steps.get("pages"))},
         "paper": PAPER,
     }
     report["ablation"] = ablation(sets=sets, report=report, judgments=data.judgments)
     body = {**report, "gates": gates(report, options), "verdict": verdict(report)}
     return {**body, "changes": changes(data, body)}
+
+
+def problems(data: ReportData) -> list[str]:
+    """Sentences that a reader must see before believing a figure."""
+    return [*data.problems, *short_evidence(data.steps), *cautions(data.steps.get("pages"))]
 
 
 def changes(data: ReportData, report: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,8 +1,7 @@
-"""The report in other tools' formats: TREC qrels and run with a sidecar, workbench import, Parquet, Markdown."""
+"""The report in other tools' formats: TREC qrels and run with a sidecar, workbench import, Parquet."""
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import polars as pl
 
 from jobs.core.keys import key_hex
 from jobs.reports.judged import with_value
-from jobs.reports.verdict import short
 
 GRADES = (0.0, 0.5, 1.0)
 """Labels that TREC's whole numbers 0, 1, 2 can stand for; a page with any other label is left out of qrels."""
@@ -104,56 +102,3 @@ def all_rows(pages: pl.DataFrame, judgments: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     judgments.join(pages.select(columns), on="page_id", how="left").write_parquet(buffer)
     return buffer.getvalue()
-
-
-def markdown(report: dict[str, Any], *, link: str = "index.html") -> str:
-    """The report on one page of Markdown, for chat and pull requests."""
-    return "\n".join(_markdown_lines(report, link)) + "\n"
-
-
-def _markdown_lines(report: dict[str, Any], link: str) -> Iterator[str]:
-    run = report["run"]
-    simulated = "**Simulated log.** " if run.get("simulated") else ""
-    offline = " (not an LLM)" if run.get("judge") == "offline-baseline" else ""
-    yield f"## Hindcast {run.get('run') or 'report'}"
-    yield ""
-    yield f"{simulated}**{report['verdict']['sentence']}**"
-    yield ""
-    yield f"Judge: {_code(run.get('judge') or 'none')}{offline}. Leakage: {_leaks(report['leakage'])}. [Report]({link})"
-    yield ""
-    yield "| variant | users: Spearman | people: Spearman | A/B: half credit |"
-    yield "|---|---|---|---|"
-    for row in report["ablation"]:
-        cells = (_code(row["variant"]), _interval(row["logs"]), _interval(row["human"]), _half_credit(row["launch"]))
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-    for failed in report["gates"]["failed"]:
-        yield f"- Gate failed: {failed}"
-    for part, title in (("logs", "users"), ("human", "people")):
-        s = report[part]
-        if s["variants"]:
-            rate = short(s["flip_rate"])
-            yield f"- {title}: {s['n_pages']:,} pages, {s['n_queries']:,} queries, flip rate {rate}"
-    yield f"- Intervals: 95%, bootstrap over queries ({run['samples']:,} samples, seed {run['seed']})"
-
-
-def _interval(cell: dict[str, Any] | None) -> str:
-    if cell is None or cell["value"] is None:
-        return "–"
-    return f"{short(cell['value'])} ({short(cell['low'])} to {short(cell['high'])})"
-
-
-def _half_credit(launch: dict[str, Any] | None) -> str:
-    if launch is None or launch.get("half_credit") is None:
-        return "–"
-    return f"{short(launch['half_credit'])} ({short(launch['half_credit_low'])} to {short(launch['half_credit_high'])})"
-
-
-def _leaks(leakage: dict[str, Any]) -> str:
-    if leakage["checked"] is None:
-        return "not audited"
-    return f"{leakage['violations']:,} violations of {leakage['checked']:,} rows checked"
-
-
-def _code(text: str) -> str:
-    return "`" + text.replace("`", "'").replace("|", "/").replace("\n", " ") + "`"

@@ -9,6 +9,8 @@ import polars as pl
 
 from jobs.core.context import Context
 from jobs.core.errors import InputError, NotThereError
+from jobs.pages.exclusions import cautions
+from jobs.reports.cautions import short_evidence
 from jobs.reports.data import Options, ReportData
 from jobs.reports.forecast import forecast
 from jobs.reports.launches import launch_section
@@ -42,6 +44,7 @@ def with_frozen_forecast(ctx: Context, data: ReportData, options: Options) -> Re
         "launch_id": ctx.run.launch_id,
         "frozen_at": ctx.now().isoformat(timespec="seconds"),
         **forecast(launch, options),
+        "cautions": [*short_evidence(data.steps), *cautions(data.steps.get("pages"))],
         "manifest": {
             k: manifest.get(k) for k in ("tables", "config_sha256", "versions", "windows", "cut", "simulated")
         },

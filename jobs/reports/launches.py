@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from jobs.pages.exclusions import cautions
 from jobs.reports import curve as curves
 from jobs.reports.alignment import (
     Outcome,
@@ -18,6 +19,7 @@ from jobs.reports.alignment import (
     preferences,
     sign,
 )
+from jobs.reports.cautions import short_evidence
 from jobs.reports.data import Options, ReportData
 from jobs.reports.judged import BASELINE, MAIN, ordered_variants, with_value
 from jobs.reports.resample import interval, mean_samples
@@ -37,6 +39,7 @@ def empty_launch(reason: str = NO_LAUNCH) -> dict[str, Any]:
         "forecast": None,
         "evidence_curve": {},
         "evidence_curve_by_item": {},
+        "cautions": [],
         "reason": reason,
     }
 
@@ -63,6 +66,7 @@ def launch_section(data: ReportData, options: Options) -> dict[str, Any]:
         "evidence_curve_by_item": curves.curves(
             with_minimum, evidence="qri_min", samples=options.samples, seed=options.seed
         ),
+        "cautions": [*short_evidence(data.steps), *cautions(data.steps.get("pages"))],
         "reason": None,
     }
     return {**section, **aligned(judged, found, options), **_thresholds(section, found)}

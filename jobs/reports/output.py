@@ -12,6 +12,7 @@ from jobs.reports import exports
 from jobs.reports.data import ReportData
 from jobs.reports.drawn import Drawn, draw, write_figures
 from jobs.reports.render import render
+from jobs.reports.summary import markdown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ def write_report(
     base = f"{folder}/" if folder else ""
     files.write_json(f"{base}report.json", report)
     files.write_bytes(f"{base}explorer.json.gz", _packed(explorer))
-    files.write_bytes(f"{base}summary.md", exports.markdown(report).encode("utf-8", "surrogatepass"))
+    files.write_bytes(f"{base}summary.md", markdown(report).encode("utf-8", "surrogatepass"))
     write_figures(files, f"{base}figures", plots)
     if rows is not None:
         _write_exports(files, base, report, rows)

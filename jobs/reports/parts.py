@@ -6,8 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from jobs.reports.cautions import short_evidence
 from jobs.reports.data import ReportData
 
+NO_EVIDENCE = {
+    True: "this report was made from files, without a store",
+    False: "the evidence step of this run has not been run",
+}
 MAX_COUNT = 100
 """qri_counts of this and more stand in one bar."""
 CURVE_COLUMNS = ("rank", "propensity", "raw", "isotonic", "standard_error", "pairs", "impressions", "clicks")
@@ -39,8 +44,13 @@ def propensity_part(table: pl.DataFrame, documents: list[dict[str, Any]]) -> lis
     return found
 
 
-def evidence_part(counts: dict[str, Any] | None, judgments: pl.DataFrame, cards: pl.DataFrame) -> dict[str, Any]:
-    """Rows, items and queries of the evidence, users threshold, and the distribution of qri_count over judged pages."""
+def evidence_part(data: ReportData) -> dict[str, Any]:
+    """Rows, items and queries of the evidence, users threshold, and the distribution of qri_count over judged pages.
+
+    `short` holds a sentence per corpus whose evidence window was not full (cold start); `reason` says why figures on
+    evidence are missing or rest on little, and is null where neither is so.
+    """
+    counts, judgments, cards, short = data.evidence, data.judgments, data.cards, short_evidence(data.steps)
     pages = judgments.group_by("page_id").agg(pl.col("qri_count").max()) if judgments.height else None
     found = {"rows": None, "items": None, "queries": None, "min_users": None, **(counts or {})}
     return {
@@ -50,7 +60,8 @@ def evidence_part(counts: dict[str, Any] | None, judgments: pl.DataFrame, cards:
         "dropped": dict(
             cards.filter(pl.col("dropped").is_not_null()).group_by("dropped").len().sort("dropped").iter_rows()
         ),
-        "reason": None if counts else "this report was made from files, without a store",
+        "short": short,
+        "reason": "; ".join(short) or (None if counts else NO_EVIDENCE[data.run.get("source") == "files"]),
     }
 
 

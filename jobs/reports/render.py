@@ -9,8 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from jobs.pages.exclusions import counted
 from jobs.reports.drawn import Drawn
 from jobs.reports.verdict import short
+from jobs.reports.words import words
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATISTIC_NAMES = {
@@ -32,7 +34,9 @@ def render(report: dict[str, Any], explorer: dict[str, Any], drawn: dict[str, Dr
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, percent=percent, span=span, count=count, p_value=p_value)
+    environment.filters.update(
+        short=short, percent=percent, span=span, count=count, p_value=p_value, words=words, counted=counted
+    )
     style, script = ((TEMPLATES / n).read_text("utf-8") for n in ("report.css", "explorer.js"))
     return environment.get_template("report.html.j2").render(
         r=report,
@@ -117,15 +121,11 @@ def badges(report: dict[str, Any]) -> list[dict[str, str]]:
     found.append(_leakage_badge(leak))
     found += [_curve_badge(c) for c in report["propensity"]]
     found.append(_unscored_badge(report))
-    failed = report["gates"]["failed"]
-    told = "; ".join(failed) or "Every configured limit is met; a limit whose figure does not exist is skipped."
-    found.append(
-        _badge(
-            f"{len(failed)} gate{'s' if len(failed) > 1 else ''} failed" if failed else "gates passed",
-            "warn" if failed else "good",
-            told,
-        )
-    )
+    found.append(_gates_badge(report["gates"]))
+    short_of = report["evidence"].get("short") or []
+    if short_of:
+        why = "; ".join(short_of) + ". Figures of grounded judges rest on less history than the settings ask for."
+        found.append(_badge("short evidence", "warn", why))
     if leak.get("arrival_guarded") is False:
         found.append(
             _badge(
@@ -135,7 +135,7 @@ def badges(report: dict[str, Any]) -> list[dict[str, str]]:
                 "cannot be told from rows known at the time.",
             )
         )
-    return [*found, *(_badge("note", "warn", p) for p in run.get("problems", []))]
+    return [*found, *(_badge("note", "warn", p) for p in run.get("problems", []) if p not in short_of)]
 
 
 def _badge(text: str, tone: str, why: str) -> dict[str, str]:
@@ -159,10 +159,35 @@ def _curve_badge(c: dict[str, Any]) -> dict[str, str]:
     return _badge(text, "good" if c["identified"] else "warn", f"{c['estimator']}: {c['reason']}")
 
 
+def _gates_badge(gates: dict[str, Any]) -> dict[str, str]:
+    failed = gates["failed"]
+    if failed:
+        return _badge(f"{len(failed)} gate{'s' if len(failed) > 1 else ''} failed", "warn", "; ".join(failed))
+    limits = [g for name in ("min_spearman", "max_unscored") if (g := gates[name])["limit"] is not None]
+    if all(g["value"] is None for g in limits):
+        why = (
+            "A limit is configured, but its figure does not exist in this run." if limits else "No limit is configured."
+        )
+        return _badge("no gate applies", "plain", why)
+    return _badge("gates passed", "good", "Every configured limit is met; one whose figure does not exist is skipped.")
+
+
 def _unscored_badge(report: dict[str, Any]) -> dict[str, str]:
-    share = report["gates"]["max_unscored"]["value"]
-    lost = {**report["logs"]["unscored"]}
-    for reason, n in report["human"]["unscored"].items():
+    """Over all pages that a judge was asked about; evidence_only asks none and is told apart."""
+    variants = report["health"]["variants"]
+    judged = {v: h for v, h in variants.items() if v != "evidence_only"}
+    pages, lost = sum(h["pages"] for h in judged.values()), {}
+    for reason, n in (pair for h in judged.values() for pair in h["unscored"].items()):
         lost[reason] = lost.get(reason, 0) + n
-    told = ", ".join(f"{reason}: {n:,}" for reason, n in lost.items()) or "Every page has a label under every variant."
-    return _badge(f"unscored {percent(share)}", "warn" if share and share > 0.02 else "good", told)
+    told = ", ".join(f"{words(reason)}: {n:,}" for reason, n in lost.items())
+    told = told or ("Every page has a label under every variant that was judged." if pages else "No page was judged.")
+    alone = variants.get("evidence_only")
+    without = alone["pages"] - alone["with_value"] if alone and alone.get("with_value") is not None else 0
+    if without:
+        told += (
+            f" Apart from them, {without:,} pages have no card, so evidence_only, which no judge makes, is undefined."
+        )
+    if not pages:
+        return _badge("nothing judged", "plain", told)
+    share = sum(lost.values()) / pages
+    return _badge(f"unscored {percent(share)}", "warn" if share > 0.02 else "good", told)

@@ -74,4 +74,10 @@ def with_launch(night: dict[str, Any], launch: dict[str, Any]) -> dict[str, Any]
     blank = {"logs": None, "human": None, "disagreement": None, "human_exact": None, "cost": None}
     names = list(dict.fromkeys([*there, *part["variants"]]))
     rows = [{**there.get(v, {"variant": v, **blank}), "launch": launch_cell(part, v)} for v in names]
-    return {**night, "launch": part, "ablation": rows}
+    return {**night, "launch": part, "ablation": rows, "excluded": _excluded(night, launch)}
+
+
+def _excluded(night: dict[str, Any], launch: dict[str, Any]) -> dict[str, Any]:
+    """What the night left out, with what the launch left out of its own pages."""
+    pages = [one["excluded"].get("pages") or {} for one in (night, launch)]
+    return {**night["excluded"], "pages": {**pages[0], "launch": pages[1].get("launch") or {}}}

@@ -5,20 +5,82 @@ from typing import Any
 from jobs.reports.data import Options
 
 HELPS, NOTHING, HURTS, UNKNOWN = "helps", "no_difference", "hurts", "cannot_say"
+FORECAST = "forecast"
 WORST = 3
 
 
 def verdict(report: dict[str, Any]) -> dict[str, Any]:
     """{"form", "sentence"}: grounding helps, no difference can be shown, it hurts, or why it cannot be said.
 
-    Judged on Spearman over all pages of the Logs set, of the human labels where there is no Logs set.
+    Judged on Spearman over all pages of the Logs set, of the human labels where there is no Logs set. The report of a
+    launch says its forecast and, once the outcome is known, whether the grounded judge saw it better than plain.
     """
     for part, who in (("logs", "users"), ("human", "people")):
         found = headline(report[part])
         if found:
             return _sentence(found, who)
+    if report["launch"]["variants"]:
+        return _of_launch(report["launch"])
+    short = report["evidence"].get("short") or []
     reasons = [f"{name}: {_why(report[part])}" for part, name in (("logs", "Logs"), ("human", "human labels"))]
-    return {"form": UNKNOWN, "sentence": f"Whether grounding helps cannot be said, because {'; '.join(reasons)}."}
+    told = "; ".join([*short, *reasons])
+    return {"form": UNKNOWN, "sentence": f"Whether grounding helps cannot be said, because {told}."}
+
+
+def _of_launch(launch: dict[str, Any]) -> dict[str, Any]:
+    """The headline of a launch: its forecast, or the outcome's comparison of both judges beside it."""
+    frozen = launch["forecast"]
+    told = _forecast(launch, frozen) if frozen and frozen.get("main") else None
+    outcome = _outcome(launch) if launch.get("online_difference") is not None else None
+    if outcome and told:
+        return {"form": outcome["form"], "sentence": f"{outcome['sentence']} {told['sentence']}"}
+    nothing = f"Nothing can be said of this launch: {launch['reason'] or 'it has no frozen forecast'}."
+    return outcome or told or {"form": UNKNOWN, "sentence": nothing}
+
+
+def _forecast(launch: dict[str, Any], frozen: dict[str, Any]) -> dict[str, Any]:
+    main = frozen["main"]
+    f = frozen["variants"][main]
+    figures = f"preference A − B {short(f['preference'])}, interval {short(f['low'])} to {short(f['high'])}"
+    on = f"on {f['n_queries']:,} queries"
+    if f["preferred"] in ("a", "b"):
+        side = f["preferred"].upper()
+        said = (
+            f"Forecast for {launch['launch_id']}: system {side} should win: {on} {main} prefers its pages ({figures})."
+        )
+        return {"form": FORECAST, "sentence": said}
+    if f["low"] is None:
+        said = f"Forecast for {launch['launch_id']}: nothing can be said, because {on} there is no interval."
+        return {"form": UNKNOWN, "sentence": said}
+    needed = f"; about {f['queries_needed']:,} queries would decide" if f["queries_needed"] else ""
+    said = (
+        f"Forecast for {launch['launch_id']}: no winner can be named: {on} {main} prefers neither ({figures}){needed}."
+    )
+    return {"form": NOTHING, "sentence": said}
+
+
+def _outcome(launch: dict[str, Any]) -> dict[str, Any] | None:
+    """Both judges against the A/B test's signs, by exact McNemar; None where only one of them judged."""
+    main = next((v for v in launch["mcnemar"] if v == "qri"), next(iter(launch["mcnemar"]), None))
+    test = launch["mcnemar"].get(main)
+    if test is None or test["p"] is None:
+        return None
+    plain, grounded = (launch["variants"][v] for v in ("plain", main))
+    shares = f"({_share(grounded)} against {_share(plain)} of {grounded['n']:,} queries, McNemar p {_p(test['p'])})"
+    if test["p"] >= 0.05:
+        said = f"No difference can be shown: {main} and plain have the A/B test's sign alike, within noise {shares}."
+        return {"form": NOTHING, "sentence": said}
+    form, how = (HELPS, "helps") if test["only_b"] > test["only_a"] else (HURTS, "hurts")
+    more = "more" if form == HELPS else "less"
+    return {"form": form, "sentence": f"Grounding {how}: {main} has the A/B test's sign {more} often {shares}."}
+
+
+def _share(found: dict[str, Any]) -> str:
+    return "–" if found["aligned"] is None else f"{100 * found['aligned']:.1f}%"
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else short(value)
 
 
 def _why(section: dict[str, Any]) -> str:

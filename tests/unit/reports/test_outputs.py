@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import html
 import io
 import itertools
 import json
@@ -19,14 +20,16 @@ from jobs.reports.compare import compare, difference
 from jobs.reports.data import RUN_HEAD, Options, ReportData
 from jobs.reports.drawn import draw
 from jobs.reports.explorer import explorer_data, merged, page_labels
-from jobs.reports.exports import markdown, qrels, run_file, sidecar, strictly_falling, trec_rows, workbench
+from jobs.reports.exports import qrels, run_file, sidecar, strictly_falling, trec_rows, workbench
 from jobs.reports.output import Rows, read_explorer, write_report
 from jobs.reports.render import packed, render
 from jobs.reports.rows import metric_rows
 from jobs.reports.site import build_site, latest
+from jobs.reports.summary import markdown, plain
 from jobs.reports.svg import clean_svg
 from schemas.metrics import METRICS
 from schemas.report import problems
+from tests.browser.hostile import HOSTILE
 from tests.unit.reports.frames import judged, judgments, pages
 
 FEW = Options(samples=100, min_slice=5)
@@ -129,6 +132,27 @@ def test_markdown_states_judge_and_verdict(report):
     assert "| `qri` |" in text
 
 
+def marked(report, text):
+    """The summary of a report in which every text that others wrote is `text`."""
+    rows = [{**row, "variant": text} for row in report["ablation"]]
+    run = {**report["run"], "judge": text, "problems": [text], "run": text}
+    gates = {**report["gates"], "failed": [text]}
+    return markdown({**report, "run": run, "ablation": rows, "gates": gates, "verdict": {"sentence": text}})
+
+
+@pytest.mark.parametrize("hostile", [*HOSTILE, "gpt`4`", "a|b", "[x](http://evil)", "www.evil.example", "@everyone #1"])
+def test_markdown_escapes_names_and_texts_of_others(report, hostile):
+    text, tame = marked(report, hostile), marked(report, "tame")
+    assert not re.search(r"[<>\\~@]|://|www\.|[\u2028\u202a-\u202e\u2066-\u2069\u200b\t\r]", text)
+    for mark in ("`", "|", "[", "]", "*", "\n"):
+        extra = 2 * tame.count("`tame`") if mark == "`" else 0
+        assert text.count(mark) in (tame.count(mark), tame.count(mark) - extra), mark
+
+
+def test_plain_text_keeps_its_meaning():
+    assert html.unescape(plain("a_b [x](http://y) <i> & `z`\n| w")) == "a_b [x](http://y) <i> & `z` | w"
+
+
 @pytest.mark.parametrize(
     ("why", "old", "new", "noise"),
     [
@@ -193,15 +217,15 @@ def test_site_takes_the_latest_night_and_launch(tmp_path):
 
 
 def test_policy_allows_this_style_and_script_alone(report):
-    html = render(report, explorer(data()), draw(report))
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
+    page = render(report, explorer(data()), draw(report))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
     for tag in ("style", "script"):
-        body = re.search(rf"<{tag}>(.*?)</{tag}>", html, re.S)[1]
+        body = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.S)[1]
         digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
-    assert not re.search(r"<[^>]+\s(on\w+|style)=", re.sub(r"<script>.*?</script>", "", html, flags=re.S))
-    assert not re.search(r"""(src|href)=["']?(https?:)?//""", html)
+    assert not re.search(r"<[^>]+\s(on\w+|style)=", re.sub(r"<script>.*?</script>", "", page, flags=re.S))
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
 
 
 def test_packed_data_cannot_end_its_block():
