@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, PostCommitHookProperties, create_table_with_add_actions
+from pyarrow.fs import FileSelector
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from jobs.core.contracts import check_readable, check_writable
@@ -224,13 +225,27 @@ class Store:
                 return None
             raise NotThereError(f"table {table} has no version {version} in {self.uri}: run its step first") from None
         except DeltaError as error:
-            what = f"table {table} {f'version {version} ' if version is not None else ''}in {self.uri}"
-            raise NotThereError(
-                f"{what} cannot be opened ({_first_line(error)}): restore its _delta_log from a copy, or name a version"
-                " that `hindcast status` lists"
-            ) from None
+            raise self._broken(table, version, _first_line(error)) from None
+        hollow = _hollow_commits(self.table_uri(table), newest=found.version())
+        if hollow:  # opens without complaint, and without the rows of that commit
+            raise self._broken(table, version, f"its commit {hollow[0]} is an empty file")
         check_readable(spec, found)
         return found
+
+    def _broken(self, table: str, version: int | None, detail: str) -> NotThereError:
+        what = f"table {table} {f'version {version} ' if version is not None else ''}in {self.uri}"
+        return NotThereError(
+            f"{what} cannot be opened ({detail}): restore its _delta_log from a copy, or name a version that"
+            " `hindcast status` lists"
+        )
+
+
+def _hollow_commits(table_uri: str, *, newest: int) -> list[str]:
+    """Commits up to `newest` that hold nothing at all, as a disk leaves them that lost what it had not yet written."""
+    fs, inner = filesystem(table_uri)
+    files = fs.get_file_info(FileSelector(f"{inner}/_delta_log", allow_not_found=True))
+    commits = [f.base_name for f in files if f.extension == "json" and not f.size and f.base_name[:-5].isdigit()]
+    return sorted(name for name in commits if int(name[:-5]) <= newest)
 
 
 def _first_line(error: Exception) -> str:
