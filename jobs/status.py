@@ -32,6 +32,8 @@ def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
     path = f"runs/{key}/manifest.json"
     steps = store.read_json(path)["steps"] if store.exists(path) else {}
     judged, pages = steps.get("judging", {}), steps.get("pages", {})
+    entry = published["runs"].get(key, {})
+    short = [*entry.get("gates", {}).get("failed", []), *(["no rows"] if entry.get("no_rows") else [])]
     counts = [pages[name]["pages"] for name in ("logs", "human", "launch") if isinstance(pages.get(name), dict)]
     return {
         "run": key,
@@ -42,7 +44,7 @@ def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
         "labels": judged.get("labels"),
         "unscored": sum(judged["unscored"].values()) if "unscored" in judged else None,
         "cost_usd": judged.get("cost_usd"),
-        "gates": published["runs"].get(key, {}).get("gates", {}).get("failed", []),
+        "gates": short,
     }
 
 

@@ -19,7 +19,7 @@ from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.core.windows import Run, WindowLengths
-from jobs.status import due
+from jobs.status import due, overview
 from schemas.flow import ALL_USES, FLOW, flow, qualified
 
 
@@ -117,6 +117,7 @@ def test_a_night_whose_day_has_no_rows_is_marked_and_never_the_latest(ctx):
     body = published(ctx)
     assert body["latest_night"] == "night-2026-10-01" and body["runs"]["night-2026-11-20"]["no_rows"] is True
     assert due(ctx.store, LATE, again=False)["due"], "it is run again when its log is there"
+    assert {r["run"]: r["gates"] for r in overview(ctx.store)["runs"]}["night-2026-11-20"] == ["no rows"]
     night.publish_run(_night(_rows(ctx, [OLD, LATE]), LATE))
     body = published(ctx)
     assert body["latest_night"] == "night-2026-11-20" and "no_rows" not in body["runs"]["night-2026-11-20"]
