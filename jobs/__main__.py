@@ -24,6 +24,8 @@ STEPS: dict[str, tuple[str, str]] = {
     "night": ("jobs.night", "All steps of a night, in one process."),
     "launch": ("jobs.launch", "Forecast before an A/B launch, and its outcome."),
     "status": ("jobs.status", "Nights, gaps, coverage and cost."),
+    "housekeeping": ("jobs.housekeeping", "Small files, old versions and old runs of a store."),
+    "reproduce": ("jobs.reproduce", "Rebuild a past report from its manifest."),
     "package": ("jobs.package", "Archives for the executors of a Spark cluster."),
     "doctor": ("jobs.doctor.job", "What is wrong with this machine or set-up."),
 }

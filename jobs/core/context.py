@@ -1,10 +1,13 @@
 """What a step gets: settings, store, run, Spark, progress, clock, and the manifest that ties steps together."""
 
+import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from jobs import __version__
@@ -14,7 +17,7 @@ from jobs.core.progress import Progress
 from jobs.core.settings import Settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
-from jobs.core.windows import Run
+from jobs.core.windows import Run, Window
 
 _PACKAGES = (
     "pyspark",
@@ -69,10 +72,15 @@ class Context:
         return self.pin(step, summary, versions={t: self.store.version(t) for t in tables})
 
     def pin(self, step: str, summary: dict[str, Any], *, versions: dict[str, int | None]) -> dict[str, Any]:
-        """`record` with table versions that someone else wrote, such as those of a published night."""
+        """`record` with table versions that someone else wrote, such as those of a published night.
+
+        The head (windows, configuration, code) is always that of the last step; steps that were computed with other
+        windows leave the manifest, so that no later step can take their tables for this run's.
+        """
         with self.store.documents.lock(f"manifest-{self.run.key}"):
-            manifest = self.manifest()
-            manifest["steps"][step] = {**summary, "finished_at": self.now().isoformat(timespec="seconds")}
+            manifest = with_head(self.manifest(), self._head())
+            at = {"finished_at": self.now().isoformat(timespec="seconds"), "settings": manifest["config_sha256"]}
+            manifest["steps"][step] = {**summary, **at}
             manifest["tables"].update(versions)
             self.store.write_json(f"{self.folder}/manifest.json", manifest)
         return summary
@@ -89,7 +97,12 @@ class Context:
         return self.store.read(table, version=self.table_version(table), where=where, columns=columns)
 
     def _fresh(self) -> dict[str, Any]:
+        created = self.now().isoformat(timespec="seconds")
+        return {**self._head(), "created_at": created, "tables": {}, "steps": {}}
+
+    def _head(self) -> dict[str, Any]:
         run = self.run
+        prompts = self.settings.path(self.settings.judging.prompts) or str(_JOBS / "judging" / "prompts")
         return {
             "run": run.key,
             "launch_id": run.launch_id,
@@ -102,14 +115,66 @@ class Context:
                 else None,
                 "gap_days": run.gap_days,
             },
-            "created_at": self.now().isoformat(timespec="seconds"),
             "config_sha256": self.settings.sha256(),
+            "config": self.settings.recorded(),
+            "code_sha256": code_sha256(),
+            "prompts_sha256": folder_sha256(prompts),
             "normalisation": NORMALISATION,
             "versions": versions(),
             "simulated": self.settings.report.simulated,
-            "tables": {},
-            "steps": {},
         }
+
+
+_JOBS = Path(__file__).resolve().parents[1]
+_OF_WINDOWS = ("propensity", "evidence", "pages", "cards", "judging", "reports")
+_OF_WINDOWS_TABLES = ("propensities", "evidence", "pages", "cards", "judgments", "metrics")
+
+
+def with_head(manifest: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
+    """The manifest under a new head; what other windows gave is left out of its steps and tables."""
+    if manifest["windows"] == head["windows"]:
+        return {**manifest, **head}
+    steps = {k: v for k, v in manifest["steps"].items() if k.split(".")[0] not in _OF_WINDOWS}
+    tables = {k: v for k, v in manifest["tables"].items() if k not in _OF_WINDOWS_TABLES}
+    return {**manifest, **head, "steps": steps, "tables": tables}
+
+
+def past(manifest: dict[str, Any], settings: Settings) -> tuple[Settings, Run]:
+    """Settings and run as a manifest recorded them, with the store, root and Spark of now.
+
+    Manifests of before 0.1 hold no configuration: then it is that of now.
+    """
+    here = {"root": settings.root, "store": settings.store, "spark": settings.spark.model_dump(),
+            "housekeeping": settings.housekeeping.model_dump()}  # fmt: skip
+    then = Settings.model_validate({**manifest["config"], **here}) if "config" in manifest else settings
+    windows, day = manifest["windows"], date.fromisoformat
+    run = Run(
+        key=manifest["run"],
+        cut=day(manifest["cut"]),
+        as_of=day(manifest["as_of"]),
+        evidence=Window(*map(day, windows["evidence"])),
+        evaluation=Window(*map(day, windows["evaluation"])) if windows["evaluation"] else None,
+        gap_days=windows["gap_days"],
+        launch_id=manifest["launch_id"],
+    )
+    return then, run
+
+
+@cache
+def code_sha256() -> str:
+    """Hash of the code and packaged data of jobs and schemas: the version of the code, finer than its number."""
+    digests = [folder_sha256(str(folder)) for folder in (_JOBS, _JOBS.parent / "schemas")]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def folder_sha256(folder: str) -> str:
+    """Hash of the names and contents of a folder's files, byte code left out; of an empty or missing folder too."""
+    found = hashlib.sha256()
+    root = Path(folder)
+    for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix != ".pyc"):
+        found.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,7 @@ environment variables where they are used, so that no dump of the settings can h
 import hashlib
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -268,8 +269,12 @@ class Settings(_Part):
 
     def sha256(self) -> str:
         """Hash of everything that can change a result (paths resolved apart), as run manifests record it."""
-        body = self.model_dump(mode="json", exclude={"root", "store", "spark", "housekeeping"})
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.recorded(), sort_keys=True).encode()).hexdigest()
+
+    def recorded(self) -> dict[str, Any]:
+        """Everything that can change a result, as plain values for a manifest; no user or password of an address."""
+        text = self.model_dump_json(exclude={"root", "store", "spark", "housekeeping"})
+        return json.loads(re.sub(r"""(?<=://)[^/@"\\\s]*@""", "", text))
 
 
 def load_settings(path: str | Path | None, *, environment: dict[str, str] | None = None, **overrides: Any) -> Settings:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.context import Context, run_of
+from jobs.core.context import Context, past
 from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
 from jobs.core.storage import rust_uri, storage_options
@@ -196,10 +196,9 @@ def _runs(work: Ingestion) -> list[Context]:
     found = []
     for name in work.store.documents.list("runs"):
         if work.store.exists(f"runs/{run_key(name)}/manifest.json"):
-            night = date.fromisoformat(name.removeprefix("night-")) if name.startswith("night-") else None
-            run = run_of(work.settings, work.store, day=night, launch=None if night else name.removeprefix("launch-"))
+            settings, run = past(work.store.read_json(f"runs/{name}/manifest.json"), work.settings)
             found.append(
-                Context(settings=work.settings, store=work.store, run=run, spark=work.spark, progress=Progress(None))
+                Context(settings=settings, store=work.store, run=run, spark=work.spark, progress=Progress(None))
             )
     return found
 

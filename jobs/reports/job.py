@@ -31,21 +31,13 @@ UnscoredOption = Annotated[float, typer.Option("--max-unscored", help="Gate: exi
 
 def run(ctx: Context) -> dict[str, Any]:
     """Build the run's report under reports/RUN, its metrics rows, and the site; records gates and verdict."""
-    from jobs.reports import launch_store
-    from jobs.reports.build import build
     from jobs.reports.explorer import explorer_data
     from jobs.reports.output import Rows, write_report
     from jobs.reports.rows import metric_rows
     from jobs.reports.site import build_site
-    from jobs.reports.store import dropped_counts, from_store, options_of, shuffled_labels
+    from jobs.reports.store import dropped_counts
 
-    data, options = from_store(ctx), options_of(ctx)
-    if ctx.run.launch_id:
-        data = launch_store.with_frozen_forecast(ctx, data, options)
-    data = replace(data, control_labels=shuffled_labels(ctx, data))
-    report = build(data, options)
-    if ctx.run.launch_id:
-        report = launch_store.with_track_record(ctx, report)
+    data, report = report_of(ctx)
     explorer = explorer_data(
         run=ctx.run.key, pages=data.pages, judgments=data.judgments, cards=data.cards, dropped=dropped_counts(ctx)
     )
@@ -57,6 +49,23 @@ def run(ctx: Context) -> dict[str, Any]:
         copy_site(ctx.store.documents, Path(ctx.settings.path(ctx.settings.report.site)))
     tables = ("metrics", "launches") if ctx.run.launch_id else ("metrics",)
     return ctx.record("reports", {**summary(report, folder), "site": site}, tables=tables)
+
+
+def report_of(ctx: Context) -> tuple[Any, dict[str, Any]]:
+    """The run's report and the data behind it, from the versions that its manifest names; nothing is published.
+
+    A launch whose forecast is not frozen yet freezes it here.
+    """
+    from jobs.reports import launch_store
+    from jobs.reports.build import build
+    from jobs.reports.store import from_store, options_of, shuffled_labels
+
+    data, options = from_store(ctx), options_of(ctx)
+    if ctx.run.launch_id:
+        data = launch_store.with_frozen_forecast(ctx, data, options)
+    data = replace(data, control_labels=shuffled_labels(ctx, data))
+    report = build(data, options)
+    return data, launch_store.with_track_record(ctx, report) if ctx.run.launch_id else report
 
 
 def outcome(ctx: Context) -> dict[str, Any]:
