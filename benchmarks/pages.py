@@ -4,15 +4,13 @@ Per configuration: bias against planted page relevance, coverage of the 95% inte
 one; and the rank correlation beside the ceiling that the truth's own errors set. Seeds 100 to 107 of the demo's world.
 """
 
-import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from benchmarks.lines import Line, at_most, holds, within
+from benchmarks.lines import Line, at_most, emit, holds, within
 from jobs.core.windows import Run, WindowLengths, composes_filter, evaluation_filter
 from jobs.pages.compose import Composition, compose_pages
 from jobs.pages.measure import PAIR, item_relevance
@@ -32,14 +30,7 @@ def main() -> int:
     pages = pl.concat([scored(make_world(seed=seed, size="demo"), corpus) for seed in SEEDS for corpus in CORPORA])
     lines = [line for kind in KINDS for line in _lines(pages.filter(pl.col("configuration") == kind), kind)]
     lines += [line for kind in KINDS[1:] for line in _drop(pages, kind)] + _ceiling(pages)
-    for line in lines:
-        print(f"{line.name:<70} {line.figure:>22} {line.bound:>16}  {line.verdict}  {line.note}")
-    out = Path("out/bench")
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "pages.json").write_text(json.dumps([vars(line) for line in lines], indent=1) + "\n", encoding="utf-8")
-    missed = [line.name for line in lines if line.verdict == "FAIL"]
-    print("bench-pages: " + (f"FAIL ({'; '.join(missed)})" if missed else "all bounds met"))
-    return 1 if missed else 0
+    return emit(lines, name="pages")
 
 
 def scored(world: World, corpus: str) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lines import Line, keep, sentence
 from benchmarks.skills_collections import tot_music, vaswani, xquad
 from jobs.core.embedding import BATCH, PACKAGED, Embedder
 from jobs.skills.artefacts import read_skills
@@ -35,10 +36,9 @@ LONG_QUERIES = ("original", "generic", "skills")  # 2,274 long posts: every furt
 
 @dataclass
 class Figures:
-    """Figures with their bounds; `missed` counts those outside."""
+    """Figures with their bounds, and what could not be measured."""
 
-    missed: int = 0
-    count: int = 0
+    lines: list[Line] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
     def check(self, name: str, value: float | bool, *, low: float | None = None, high: float | None = None) -> None:
@@ -46,9 +46,9 @@ class Figures:
         good = (low is None or value >= low) and (high is None or value <= high)
         edges = (("at least", low), ("at most", high))
         bound = " and ".join(f"{word} {edge:g}" for word, edge in edges if edge is not None)
-        self.count += 1
-        self.missed += not good
-        print(f"{'ok  ' if good else 'MISS'} {name}: {float(value):.4g} ({bound})", flush=True)
+        verdict = "pass" if good else "FAIL"
+        self.lines.append(Line(name, f"{float(value):.4g}", bound, verdict))
+        print(f"{verdict} {name}: {float(value):.4g} ({bound})", flush=True)
 
 
 def planted(figures: Figures) -> None:
@@ -177,10 +177,9 @@ def main() -> int:
     for part in (scale, throughput, planted, real):
         part(figures)
     for name in figures.skipped:
-        print(f"skip {name}: its data is not beside this checkout")
-    verdict = "all within bounds" if not figures.missed else f"{figures.missed} missed"
-    print(f"skills: {figures.count} figures, {verdict}, {time.perf_counter() - begun:.0f} s")
-    return 1 if figures.missed else 0
+        figures.lines.append(Line(f"{name}: its data is not beside this checkout", "-"))
+    print(f"skills: {sentence(figures.lines)}, {time.perf_counter() - begun:.0f} s")
+    return keep(figures.lines, name="skills")
 
 
 if __name__ == "__main__":
