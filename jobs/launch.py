@@ -1,6 +1,5 @@
 """`hindcast launch`: a forecast before an A/B launch, frozen, and its sign alignment once the outcome is known."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +26,8 @@ PINNED = ("impressions", "rejected_impressions", "items", "item_keys", "queries"
 
 IdOption = Annotated[str, typer.Option("--id", help="Launch id: lower-case letters, digits and '-'.")]
 StartOption = Annotated[str, typer.Option("--start", help="First day of the launch, YYYY-MM-DD (UTC).")]
-PagesAOption = Annotated[str, typer.Option("--pages-a", help="Pages of system a (pages.jsonl): path or s3:// address.")]
-PagesBOption = Annotated[str, typer.Option("--pages-b", help="Pages of system b (pages.jsonl).")]
+PagesAOption = Annotated[str, typer.Option("--pages-a", help="Pages of system a: pages.jsonl, Parquet, a Delta table.")]
+PagesBOption = Annotated[str, typer.Option("--pages-b", help="Pages of system b: pages.jsonl, Parquet, a Delta table.")]
 RankerAOption = Annotated[str, typer.Option("--ranker-a", help="Take system a's pages from the log: this ranker.")]
 RankerBOption = Annotated[str, typer.Option("--ranker-b", help="Take system b's pages from the log: this ranker.")]
 EvidenceDaysOption = Annotated[int, typer.Option("--evidence-days", help="Evidence window of this launch; 0: setting.")]
@@ -84,22 +83,28 @@ def _pages_of(settings: Settings, parameters: dict[str, Any], system: str) -> by
     if ranker:
         plain_name(ranker, kind="ranker")
         return None
-    return _read(_located(settings, source))
+    from jobs.pages.files import is_table, table_content
+
+    path = _located(settings, source)
+    return table_content(path) if is_table(path) else _read(path)
 
 
 def _located(settings: Settings, path: str) -> str:
     """A path as the command line's reader means it: from the working directory, else beside hindcast.toml."""
-    return path if Path(path).is_file() else settings.path(path)
+    return path if Path(path).exists() else settings.path(path)
 
 
 def save_outcomes(store: Store, settings: Settings, *, id_: str, outcomes: str) -> None:
-    """Keep the outcome of a launch; NotThereError if there was no forecast, InputError if the file is no JSON lines."""
+    """Keep the outcome of a launch; NotThereError if there was no forecast, InputError if it is no such file."""
     folder = f"launches/{launch_id(id_)}"
     if not store.exists(f"{folder}/forecast.json"):
         raise NotThereError(f"launch {id_!r} has no frozen forecast: run `hindcast launch forecast --id {id_}` before")
+    from jobs.reports.files import outcome_frame
+    from jobs.reports.given import json_object
+
     content = _read(_located(settings, outcomes))
-    for number, line in enumerate(content.splitlines(), 1):
-        _check_json(line, number, outcomes)
+    lines = ((f"{outcomes} line {n}", line) for n, line in enumerate(content.split(b"\n"), 1) if line.strip())
+    outcome_frame(((where, json_object(line, where)) for where, line in lines), outcomes)
     store.documents.write_bytes(f"{folder}/outcomes.jsonl", content)
 
 
@@ -238,10 +243,3 @@ def _read(path: str) -> bytes:
         raise InputError(f"{path or 'no path'}: there is no such file; check the option that names it")
     with system.open_input_stream(inner, compression=None) as stream:
         return stream.read()
-
-
-def _check_json(line: bytes, number: int, path: str) -> None:
-    try:
-        json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{path} line {number}: is no JSON ({error}); mend the line") from None

@@ -23,7 +23,9 @@ app = typer.Typer(help="Pages to judge: the Logs set, human labels, A/B pages, a
 
 OutOption = Annotated[str, typer.Option("--out", help="File to write: .jsonl or .parquet.")]
 LabelsOption = Annotated[str, typer.Option("--labels", help="Human labels: JSON lines, CSV, Parquet, or TREC qrels.")]
-PagesOption = Annotated[str, typer.Option("--pages", help="Pages without labels (pages.jsonl), for the set `other`.")]
+PagesOption = Annotated[
+    str, typer.Option("--pages", help="Pages without labels, for the set `other`: a file, or a Delta table.")
+]
 MapOption = Annotated[str, typer.Option("--map", help="TOML that names columns, scale and kind of the labels.")]
 LocaleOption = Annotated[str, typer.Option("--locale", help="Locale of rows that name none.")]
 RankerAOption = Annotated[str, typer.Option("--ranker-a", help="Ranker id of system a.")]
@@ -158,7 +160,7 @@ def _labelled(labels: str, map_: str, corpus: str, locale: str) -> tuple[list[di
 
 
 def _plain(pages: str, corpus: str, locale: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    read = read_pages(Path(pages), defaults={"set": "other", "corpus": corpus, "locale": locale})
+    read = read_pages(pages, defaults={"set": "other", "corpus": corpus, "locale": locale})
     return [{**page, "set": "other"} for page in read.pages], read.summary
 
 

@@ -8,7 +8,7 @@ from jobs.core.context import Context
 from jobs.core.errors import InputError
 from jobs.pages.catalogue import catalogue, fill_titles
 from jobs.pages.exclusions import undeclared_locales
-from jobs.pages.files import PARQUET, json_rows, parquet_rows, parse_pages
+from jobs.pages.files import content_rows, parse_pages
 from jobs.pages.human_set import without_sensitive
 from jobs.pages.model import pages_frame
 from jobs.pages.shown import coverage, launch_window, sampled_pages
@@ -46,8 +46,7 @@ def _from_file(ctx: Context, system: str) -> tuple[list[dict[str, Any]], dict[st
     name = f"launches/{ctx.run.launch_id}/pages-{system}.jsonl"
     content = ctx.store.documents.read_bytes(name)
     only = ctx.corpora[0] if len(ctx.corpora) == 1 else ""
-    rows = parquet_rows(content) if content.startswith(PARQUET) else json_rows(content.decode("utf-8").split("\n"))
-    read = parse_pages(rows, name=name, defaults={"set": "launch", "corpus": only})
+    read = parse_pages(content_rows(content, name=name), name=name, defaults={"set": "launch", "corpus": only})
     pages = [_of_system(page, system) for page in read.pages]
     unknown = sorted({page["corpus"] for page in pages} - set(ctx.corpora))
     if unknown:

@@ -56,7 +56,7 @@ class Page(BaseModel):
         items = value.get("items") if isinstance(value, dict) else None
         if not isinstance(items, list):
             return value
-        numbered = [{"rank": i, **item} if isinstance(item, dict) else item for i, item in enumerate(items, start=1)]
+        numbered = [{"rank": i, **_given(item)} if isinstance(item, dict) else item for i, item in enumerate(items, 1)]
         return {**value, "items": numbered}
 
     @model_validator(mode="after")
@@ -79,6 +79,11 @@ class Page(BaseModel):
         body = self.model_dump(mode="json")
         body["items"] = [item.model_dump(mode="json") for item in sorted(self.items, key=lambda item: item.rank)]
         return {**body, "query_key": key_hex(self.key)}
+
+
+def _given(item: dict[str, Any]) -> dict[str, Any]:
+    """Null is the same as leaving a key out."""
+    return {k: v for k, v in item.items() if v is not None}
 
 
 def content_id(*parts: Any) -> str:

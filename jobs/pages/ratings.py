@@ -108,12 +108,16 @@ def _items(row: dict[str, Any], label_map: LabelMap) -> tuple[dict[str, Any], ..
     listed = _value(row, names.items)
     if isinstance(listed, str):
         listed = _split(listed, label_map.separator)
-    return tuple(_item(one) for one in listed or () if one)
+    items = tuple(_item(one) for one in listed if one) if isinstance(listed, list | tuple) else ()
+    return items if all(item["item_id"] for item in items) else ()
 
 
 def _split(text: str, separator: str) -> list[Any]:
     if text.lstrip().startswith("["):
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except ValueError:
+            return []
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 

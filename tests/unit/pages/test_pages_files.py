@@ -1,11 +1,15 @@
 """Files of pages and the sample: what is accepted, what is refused and why."""
 
+import gzip
+import json
+
 import polars as pl
 import pytest
+from deltalake import write_deltalake
 
 from jobs.core.errors import InputError, NotThereError
 from jobs.core.keys import key_hex, query_key
-from jobs.pages.files import parse_pages, read_pages, write_pages
+from jobs.pages.files import content_rows, is_table, parse_pages, read_pages, table_content, write_pages
 from jobs.pages.model import page_dicts, pages_frame
 from jobs.pages.sample import even_shares, sample_queries
 from jobs.pages.show import page_text
@@ -70,6 +74,75 @@ def test_written_pages_are_read_again(tmp_path, name):
     pages = parsed({**PAGE, "context": {"need": "to dance"}}, {**PAGE, "page_id": "q"}).pages
     write_pages(pages, tmp_path / name)
     assert read_pages(tmp_path / name, defaults={}).pages == pages
+
+
+FILES = {
+    "p.jsonl": lambda rows: lines_of(rows),
+    "p.jsonl.gz": lambda rows: gzip.compress(lines_of(rows)),
+    "bom.jsonl": lambda rows: b"\xef\xbb\xbf" + lines_of(rows).replace(b"\n", b"\r\n"),
+}
+
+
+def lines_of(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def tables_of(rows, folder):
+    """The same pages as a Delta table and a folder of Parquet, with nested columns and with JSON text."""
+    nested = pl.DataFrame(rows)
+    text = nested.with_columns(items=pl.Series([json.dumps(row["items"]) for row in rows]))
+    for name, frame in (("nested", nested), ("text", text)):
+        write_deltalake(str(folder / f"{name}-delta"), frame.to_arrow())
+        (folder / f"{name}-parquet").mkdir()
+        frame.write_parquet(folder / f"{name}-parquet" / "part-0.parquet")
+    return [folder / f"{name}-{kind}" for name in ("nested", "text") for kind in ("delta", "parquet")]
+
+
+def test_files_and_tables_hold_the_same_pages(tmp_path):
+    rows = [
+        {"page_id": str(i), "query": "Füße", "context": "c" if i else None,
+         "items": [{"item_id": "a", "rank": 1, "title": "A", "type": None}, {"item_id": "b", "rank": 2, "title": None,
+                                                                             "type": "track"}]} for i in range(3)
+    ]  # fmt: skip
+    bare = [{**row, "items": [{k: v for k, v in i.items() if v is not None} for i in row["items"]]} for row in rows]
+    want = parsed(*bare).pages
+    paths = []
+    for name, written in FILES.items():
+        (tmp_path / name).write_bytes(written(bare))
+        paths.append(tmp_path / name)
+        content = content_rows((tmp_path / name).read_bytes(), name=name)
+        assert parse_pages(content, name=name, defaults={}).pages == want, name
+    for path in [*paths, *tables_of(rows, tmp_path)]:
+        assert read_pages(path, defaults={}).pages == want, path.name
+        if is_table(str(path)):
+            content = content_rows(table_content(str(path)), name=path.name)
+            assert parse_pages(content, name="copy", defaults={}).pages == want, path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("p.parquet", b"no", InputError),
+        ("p.jsonl.gz", b"no", InputError),
+        ("p.jsonl.gz", gzip.compress(lines_of([PAGE]))[:-9], InputError),
+        ("p.jsonl", b"", InputError),
+        ("empty", None, NotThereError),
+    ],
+)
+def test_what_is_no_file_of_pages_is_named(tmp_path, name, content, error):
+    path = tmp_path / name
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(error, match=name):
+        read_pages(path, defaults={})
+
+
+@pytest.mark.parametrize("bad", [b"{", b"[" * 100_000, b'{"page_id": "\xff", "query": "q"}', b"7", b'"\\ud800"'])
+def test_one_bad_line_is_refused_and_the_others_are_read(tmp_path, bad):
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(lines_of([PAGE]) + bad + b"\n" + lines_of([{**PAGE, "page_id": "q"}]))
+    read = read_pages(path, defaults={})
+    assert [p["page_id"] for p in read.pages] == ["p", "q"]
+    assert [line for line, _ in read.refused] == [2]
 
 
 def test_table_rows_and_file_rows_are_the_same_pages():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import InputError, SettingsError
+from jobs.core.errors import InputError, NotThereError, SettingsError
 from jobs.pages.agreement import agreement
 from jobs.pages.labelmap import LabelMap, load_map
 from jobs.pages.labels import derived_label, import_labels
@@ -216,3 +216,53 @@ def test_topics_of_a_trec_collection():
     topics = read_topics(VASWANI / "query-text.trec")
     assert len(topics) == 93
     assert {q for q, _ in read_qrels(VASWANI / "qrels")} <= set(topics)
+
+
+@pytest.mark.parametrize(
+    ("why", "row", "reason"),
+    [
+        ("bytes that are no UTF-8", b'{"query": "\xff", "items": ["a"], "label": 1}', "no_json"),
+        ("half a list of items", b'{"query": "q", "items": "[1, 2", "label": 1}', "no_item"),
+        ("items that are a number", b'{"query": "q", "items": 7, "label": 1}', "no_item"),
+        ("an item without an id", b'{"query": "q", "items": [{"title": "t"}], "label": 1}', "no_item"),
+        ("a label that is no number", b'{"query": "q", "items": ["a"], "label": "NaN"}', "label_off_scale"),
+        ("an infinite label", b'{"query": "q", "items": ["a"], "label": 1e999}', "label_off_scale"),
+        ("a list", b"[1]", "no_json"),
+        ("nested beyond reason", b"[" * 100_000, "no_json"),
+    ],
+)
+def test_unreadable_label_rows_are_counted_with_their_reason(tmp_path, why, row, reason):
+    path = write(tmp_path, "labels.jsonl", [page(1)])
+    path.write_bytes(path.read_bytes() + row + b"\n")
+    got = import_labels(path, label_map=LabelMap(), folder=tmp_path)
+    assert (len(got.pages), got.summary["rejected"]) == (1, {reason: 1}), why
+
+
+@pytest.mark.parametrize("gone", ["qrels", "run", "topics"])
+def test_missing_trec_files_are_named(tmp_path, gone):
+    files = {"qrels": "1 0 d 1", "run": "1 Q0 d 1 0.5 t", "topics": "1\tblue moon"}
+    for name, text in files.items():
+        if name != gone:
+            write(tmp_path, name, [text])
+    label_map = LabelMap(kind="trec", ranking="run", queries="topics", scale={"0": 0, "1": 1})
+    with pytest.raises(NotThereError, match=gone):
+        import_labels(tmp_path / "qrels", label_map=label_map, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("run", "1 Q0 d 1 nan t", "similarity 'nan'"),
+        ("run", "1 Q0 d", "line 1 has 3 fields"),
+        ("qrels", "1 0 d", "line 1 has 3 fields"),
+        ("topics", '{"id": 1}', "line 1: is no topic"),
+        ("topics", "{no", "line 1: is no topic"),
+    ],
+)
+def test_bad_trec_lines_are_named(tmp_path, name, text, said):
+    files = {"qrels": "1 0 d 1", "run": "1 Q0 d 1 0.5 t", "topics": "1\tblue moon", name: text}
+    for one, body in files.items():
+        write(tmp_path, one, [body])
+    label_map = LabelMap(kind="trec", ranking="run", queries="topics", scale={"0": 0, "1": 1})
+    with pytest.raises(InputError, match=said):
+        import_labels(tmp_path / "qrels", label_map=label_map, folder=tmp_path)

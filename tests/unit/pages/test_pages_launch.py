@@ -3,13 +3,14 @@
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import polars as pl
 import pytest
 
 from jobs.core.errors import InputError, UsageError
 from jobs.core.keys import query_key
+from jobs.core.progress import Progress
 from jobs.core.windows import Run, Window
 from jobs.pages import job, shown
 from schemas.logs import IMPRESSIONS
@@ -157,3 +158,16 @@ def test_without_a_gap_pages_must_come_from_files(launch):
     register(ctx, ranker_a="old", ranker_b="new")
     with pytest.raises(UsageError, match="no gap"):
         job.run(ctx)
+
+
+def test_locales_that_nobody_declared_are_counted_and_said(launch):
+    settings, stream = launch.settings, StringIO()
+    corpora = {CORPUS: settings.corpora[CORPUS].model_copy(update={"locales": ("en", "de")})}
+    ctx = replace(launch, settings=settings.model_copy(update={"corpora": corpora}), progress=Progress(stream))
+    rows = [page(f"{locale}-{n}", "i1", locale=locale) for locale, n in (("en", 0), ("fr", 0), ("fr", 1))]
+    register(ctx, a=rows, b=[page("en-0", "i2", locale="en", query="one side only")])
+    summary = job.run(ctx)
+    assert summary["launch"]["undeclared_locales"] == {"fr": 2}
+    said = stream.getvalue()
+    assert "2 pages are in locales that no setting declares: fr (2)" in said
+    assert "queries have pages of one system only (2 of A, 1 of B)" in said
