@@ -12,6 +12,7 @@ import typer
 from jobs.core import cli
 from jobs.core.context import Context
 from jobs.core.errors import GateFailed, UsageError
+from jobs.core.progress import counts_of
 from jobs.core.publish import publish
 from jobs.core.settings import Settings
 from jobs.core.windows import Run
@@ -37,7 +38,7 @@ def run_flow(ctx: Context, use: Use) -> dict[str, Any]:
     for task in flow(use):
         with ctx.progress.step(qualified(task)) as counts:
             done[qualified(task)] = _run_task(ctx, task, done)
-            counts["run"] = ctx.run.key
+            counts.update(run=ctx.run.key, **counts_of(done[qualified(task)]))
     return done
 
 

@@ -8,8 +8,10 @@ import functools
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -17,8 +19,9 @@ import typer
 
 from jobs.core.errors import HindcastError, UsageError
 from jobs.core.mishaps import told
-from jobs.core.progress import Progress
+from jobs.core.progress import Progress, counts_of, step_line
 from jobs.core.settings import Settings, load_settings
+from schemas.flow import FLOW, qualified
 from schemas.names import BadName, launch_id, run_key
 
 ConfigOption = Annotated[str, typer.Option("--config", help="Path of hindcast.toml.", envvar="HINDCAST_CONFIG")]
@@ -35,13 +38,45 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable:
     def register(function: Callable) -> Callable:
         @functools.wraps(function)
         def guarded(*args: Any, **options: Any) -> None:
-            with exits():
+            with exits(), _as_step(_FLOW.get(_words(function.__module__, name), ""), options):
                 function(*args, **options)
 
         app.command(name, epilog=f"Example: {example}")(guarded)
         return function
 
     return register
+
+
+_RUNNING: ContextVar[dict[str, Any] | None] = ContextVar("step", default=None)
+_FLOW = {task.command: qualified(task) for task in FLOW}
+
+
+def _words(module: str, verb: str) -> tuple[str, ...]:
+    """How the flow spells a command: the verbs of jobs.night stand alone, the others follow their step's word."""
+    step = module.split(".")[1] if module.startswith("jobs.") else ""
+    return (verb,) if step == "night" else (step, verb)
+
+
+@contextmanager
+def _as_step(step: str, options: dict[str, Any]) -> Iterator[None]:
+    """While a task of the flow runs as a command: its one structured line comes from `finish`, or tells the error."""
+    named = [f"{kind}-{options[name]}" for kind, name in (("night", "day"), ("launch", "launch")) if options.get(name)]
+    run = next((options[name] for name in ("run", "run_", "run_key") if options.get(name)), "".join(named))
+    token = _RUNNING.set({"step": step, "begun": time.monotonic(), "run": run} if step else None)
+    try:
+        yield
+    except Exception as error:
+        _tell({"error": type(error).__name__})
+        raise
+    finally:
+        _RUNNING.reset(token)
+
+
+def _tell(counts: dict[str, Any]) -> None:
+    running = _RUNNING.get()
+    if running and not running.get("told"):
+        typer.echo(step_line(running["step"], running["begun"], {"run": running["run"], **counts}), err=True)
+        running["told"] = True
 
 
 @contextmanager
@@ -80,7 +115,11 @@ def _system(error: OSError) -> str:
 
 
 def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
-    """Print the outcome of a command: one JSON object, or the readable text (else `key: value` lines)."""
+    """Print the outcome of a command: one JSON object, or the readable text (else `key: value` lines).
+
+    A task of the flow first says its one structured line with counts and seconds, on stderr.
+    """
+    _tell(counts_of(summary))
     if as_json:
         typer.echo(json.dumps(summary, ensure_ascii=False, default=str, allow_nan=False))
     else:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 
 class Progress:
@@ -35,6 +35,35 @@ class Progress:
         self.say(f"{name} …")
         begun, counts = time.monotonic(), {}
         self._last = 0.0
-        yield counts
-        seconds = round(time.monotonic() - begun, 2)
-        self.say(json.dumps({"step": name, "seconds": seconds, **counts}, default=str, ensure_ascii=False))
+        try:
+            yield counts
+        except BaseException as error:
+            self.say(step_line(name, begun, {**counts, "error": type(error).__name__}))
+            raise
+        self.say(step_line(name, begun, counts))
+
+
+def step_line(name: str, begun: float, counts: dict[str, Any]) -> str:
+    """The one structured line of a step that began at `begun` (monotonic seconds)."""
+    seconds = round(time.monotonic() - begun, 2)
+    return json.dumps({"step": name, "seconds": seconds, **counts}, default=str, ensure_ascii=False)
+
+
+def counts_of(summary: Any) -> dict[str, int]:
+    """The whole numbers of a step's summary by name, those of parts (corpora, sets, shards) added up; two levels deep.
+    """
+    found: dict[str, int] = {}
+    for name, number in _numbers(summary, depth=2):
+        found[name] = found.get(name, 0) + number
+    return found
+
+
+def _numbers(value: Any, *, depth: int) -> Iterator[tuple[str, int]]:
+    parts = {"": value} if isinstance(value, list) else value if isinstance(value, dict) else {}
+    for name, one in parts.items():
+        if isinstance(one, int) and not isinstance(one, bool) and name:
+            yield name, one
+        elif isinstance(one, dict) and depth:
+            yield from _numbers(one, depth=depth - 1)
+        elif isinstance(one, list) and not name:
+            yield from (pair for part in one for pair in _numbers(part, depth=depth - 1))
