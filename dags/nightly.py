@@ -38,14 +38,18 @@ AT = CronDataIntervalTimetable("0 4 * * *", timezone="UTC")  # four hours for th
 DAY = "{{ night_of(dag_run, params, triggering_asset_events) }}"
 
 
+def kind_of(dag_run) -> str:
+    """scheduled, backfill, manual or asset_triggered; in a task the run's type is an enumeration whose text differs."""
+    return str(getattr(dag_run.run_type, "value", dag_run.run_type))
+
+
 def night_of(dag_run, params, events=None) -> str:
     """Event day of a run: the parameter, the asset event's day, the interval's start, or a manual run's own date."""
     if params.get("day"):
         return str(params["day"])
-    if str(dag_run.run_type).endswith("asset_triggered"):
+    if kind_of(dag_run) == "asset_triggered":
         return max(_day_of(event.extra) for several in events.values() for event in several)
-    scheduled = str(dag_run.run_type).endswith(("scheduled", "backfill"))
-    moment = dag_run.data_interval_start if scheduled else dag_run.logical_date
+    moment = dag_run.data_interval_start if kind_of(dag_run) in ("scheduled", "backfill") else dag_run.logical_date
     if moment is None:
         raise ValueError("no day: trigger nightly with the parameter day, such as 2026-11-20")
     return moment.date().isoformat()
@@ -62,12 +66,12 @@ def _day_of(extra: dict) -> str:
 
 def backfill_option(dag_run) -> str:
     """A backfilled night is judged only if the settings say so (judge_on_backfill)."""
-    return "--backfill" if str(dag_run.run_type).endswith("backfill") else ""
+    return "--backfill" if kind_of(dag_run) == "backfill" else ""
 
 
 def again_option(dag_run) -> str:
     """Whoever triggers or backfills a night wants it, done or not."""
-    return "--again" if str(dag_run.run_type).endswith(("manual", "backfill")) else ""
+    return "" if kind_of(dag_run) in ("scheduled", "asset_triggered") else "--again"
 
 
 with DAG(

@@ -19,6 +19,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -92,8 +93,10 @@ def test_a_launch_id_that_could_be_a_path_is_refused(bag: DagBag, bad: str) -> N
         bag.dags["pre_launch"].params.get_param("launch_id").resolve(bad)
 
 
-def _run(**values: object) -> SimpleNamespace:
-    return SimpleNamespace(**{"run_type": "manual", "logical_date": None, "data_interval_start": None, **values})
+def _run(*, run_type: str = "manual", **values: object) -> SimpleNamespace:
+    """A run as a task sees it."""
+    kind = DagRunType(run_type)
+    return SimpleNamespace(**{"run_type": kind, "logical_date": None, "data_interval_start": None, **values})
 
 
 DAY = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -145,7 +148,7 @@ def test_the_schedule_is_the_log_or_four_in_the_morning_and_can_be_backfilled(ba
 
 @pytest.mark.parametrize(
     ("run_type", "again"),
-    [("scheduled", ""), ("asset_triggered", ""), ("manual", "--again"), ("backfill", "--again")],
+    [(kind, "" if kind in ("scheduled", "asset_triggered") else "--again") for kind in DagRunType],
 )
 def test_only_what_nobody_asked_for_is_skipped_when_it_is_done(run_type: str, again: str) -> None:
     dag = DagBag(dag_folder=str(DAGS)).dags["nightly"]
