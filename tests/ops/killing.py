@@ -50,6 +50,7 @@ class Night:
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
         self.said: list[str] = []
         self._lines: queue.Queue = queue.Queue()
+        self._family: list[psutil.Process] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -72,6 +73,15 @@ class Night:
         self._reader.join(timeout=60)
         return code
 
+    def orphans(self, *, patience_s: float = 60.0) -> list[str]:
+        """Names of processes of a killed night that do not end by themselves; they are ended then."""
+        alive = psutil.wait_procs(self._family, timeout=patience_s)[1]
+        names = [_name(process) for process in alive]
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        return names
+
     def clear(self) -> bool:
         """True if the last that a failed night said is a sentence for people."""
         return bool(self.said) and self.said[-1].startswith("hindcast: ")
@@ -79,7 +89,7 @@ class Night:
     def kill(self, part: str) -> str:
         """SIGKILL; returns what was killed in the end (the whole tree where there is no such part now)."""
         driver = psutil.Process(self.process.pid)
-        family = driver.children(recursive=True)
+        self._family = family = driver.children(recursive=True)
         jvms = [p for p in family if _name(p) == "java"]
         workers = [p for jvm in jvms for p in _children(jvm) if "python" in _name(p)]
         chosen = {"driver": [driver], "jvm": jvms[:1], "worker": workers[-1:]}.get(part) or [driver, *family]
@@ -99,19 +109,6 @@ def struck(config: Path, kill: Kill) -> tuple[str, Night]:
             killed = night.kill(kill.part)
     night.ended()
     return killed, night
-
-
-def leftovers(config: Path, *, patience_s: float = 60.0) -> list[str]:
-    """Command lines of processes that still work on this configuration after a while; they are then ended."""
-    end = time.monotonic() + patience_s
-    while (found := [p for p in psutil.process_iter(["cmdline"]) if str(config) in (p.info["cmdline"] or [])]) and (
-        time.monotonic() < end
-    ):
-        time.sleep(0.5)
-    for process in found:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    return [" ".join(p.info["cmdline"]) for p in found]
 
 
 def _name(process: psutil.Process) -> str:
