@@ -11,8 +11,18 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from jobs.core.errors import SettingsError
 from jobs.core.windows import WindowLengths
@@ -30,8 +40,23 @@ OF_THE_DAGS = "HINDCAST_DAGS_"
 Variant = Literal["plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only"]
 
 
+Weekday = Literal["", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _off(value: Any) -> Any:
+    """TOML and environment variables have no null: "off" stands for it."""
+    return None if value == "off" else value
+
+
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    doubled = sorted({v for v in values if values.count(v) > 1})
+    if doubled:
+        raise ValueError(f"{', '.join(doubled)} stands twice: name each once")
+    return values
 
 
 class Retrieval(_Part):
@@ -75,6 +100,15 @@ class Source(_Part):
     @classmethod
     def _named(cls, value: str) -> str:
         return plain_name(value)
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        """The names of the IANA database; an empty one means that times state their own offset."""
+        try:
+            return value and ZoneInfo(value).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("is no zone of the IANA database: write it like 'UTC' or 'Europe/Berlin'") from None
 
 
 class Privacy(_Part):
@@ -128,27 +162,34 @@ class Pages(_Part):
     """The Logs set."""
 
     queries: int = Field(default=5000, ge=1)
-    users: tuple[int, int] = (20, 400)
+    users: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = (20, 400)
     degraded_share: float = Field(default=0.2, ge=0, le=1)
     min_item_relevance: float = Field(default=0.3, ge=0)
     min_item_impressions: int = Field(default=20, ge=1)
     instances: int = Field(default=3, ge=1)
-    strata: tuple[Literal["locale", "popularity"], ...] = ()
+    strata: Annotated[tuple[Literal["locale", "popularity"], ...], AfterValidator(_distinct)] = ()
+
+    @field_validator("users")
+    @classmethod
+    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if value[0] > value[1]:
+            raise ValueError(f"the least is above the most, so no query fits: write [{value[1]}, {value[0]}]")
+        return value
 
 
 class Judging(_Part):
-    """Which judge grades, what it sees, and what it may cost."""
+    """Which judge grades, what it sees, and what it may cost (`budget_usd = "off"`: without a limit)."""
 
     judge: Literal["offline-baseline", "openai", "local"] = "offline-baseline"
     kind: Literal["page", "item"] = "page"
     model: str = ""
     base_url: str = ""
     prompts: str = ""
-    item_fields: tuple[str, ...] = ()
-    variants: tuple[Variant, ...] = ("plain", "qri")
-    ablation_weekday: str = "sunday"
+    item_fields: Annotated[tuple[str, ...], AfterValidator(_distinct)] = ()
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1), AfterValidator(_distinct)] = ("plain", "qri")
+    ablation_weekday: Annotated[Weekday, BeforeValidator(lambda v: v.lower() if isinstance(v, str) else v)] = "sunday"
     judge_on_backfill: bool = False
-    budget_usd: float = Field(default=20.0, ge=0)
+    budget_usd: Annotated[float | None, BeforeValidator(_off)] = Field(default=20.0, ge=0)
     max_pages: int = Field(default=0, ge=0)
     shard_pages: int = Field(default=2000, ge=1)
     max_shards: int = Field(default=200, ge=1)
@@ -177,11 +218,6 @@ class Skills(_Part):
     max_rounds: int = Field(default=3, ge=1)
     clusters: int = Field(default=0, ge=0)
     seed: int = 0
-
-
-def _off(value: Any) -> Any:
-    """TOML and environment variables have no null: "off" stands for it."""
-    return None if value == "off" else value
 
 
 class Gates(_Part):

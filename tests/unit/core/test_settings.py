@@ -95,3 +95,40 @@ def test_a_gate_can_be_switched_off_where_there_is_no_null(text):
 def test_a_gate_outside_of_its_figures_range_is_refused(value):
     with pytest.raises(SettingsError, match=r"report\.gates\.min_spearman"):
         load_settings(None, environment={}, report={"gates": {"min_spearman": value}})
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "why"),
+    [
+        ("[pages]\nusers = [400, 20]", ("pages.users", "[20, 400]"), "a range that no query can lie in"),
+        ("[pages]\nusers = [0, 20]", ("pages.users", "0"), "a query that nobody issued"),
+        ("[pages]\nusers = [20]", ("pages.users",), "half a range"),
+        ("[pages]\nstrata = ['locale', 'locale']", ("pages.strata", "locale stands twice"), "a stratum twice"),
+        ("[judging]\nablation_weekday = 'sonntag'", ("judging.ablation_weekday", "sonntag", "'sunday'"), "no weekday"),
+        ("[judging]\nvariants = []", ("judging.variants",), "no variant at all"),
+        ("[judging]\nvariants = ['qri', 'plain', 'qri']", ("judging.variants", "qri stands twice"), "a variant twice"),
+        ("[judging]\nvariants = ['qry']", ("judging.variants", "qry", "'qri'"), "an unknown variant"),
+        ("[judging]\nitem_fields = ['genre', 'genre']", ("judging.item_fields", "genre stands twice"), "a field twice"),
+        ("[judging]\nbudget_usd = -1", ("judging.budget_usd", "-1"), "a negative budget"),
+        ("[judging]\nbudget_usd = nan", ("judging.budget_usd", "nan"), "a budget that is no number"),
+        ("[judging]\nbudget_usd = inf", ("judging.budget_usd", "inf"), "a budget without an end"),
+        ("[judging]\nbudget_usd = 'none'", ("judging.budget_usd", "none"), "a text that is no budget"),
+        ("[report.gates]\nmin_spearman = 2", ("report.gates.min_spearman", "2"), "no correlation"),
+        ("[report.gates]\nmax_unscored = -0.1", ("report.gates.max_unscored", "-0.1"), "no share"),
+        ("[judging]\ntemperature = inf", ("judging.temperature", "inf"), "every number is finite"),
+        ("[evidence]\nnear_duplicate_cosine = nan", ("evidence.near_duplicate_cosine", "nan"), "in every table"),
+        ("[corpora.c]\n[[sources]]\nname='a'\ncorpus='c'\npath='x'\ntime_zone='Mars/Base'",
+         ("time_zone", "Mars/Base", "'UTC'"), "a zone that nobody knows"),
+        ("[corpora.c]\n[[sources]]\nname='a'\ncorpus='c'\npath='x'\ntime_zone='../etc'", ("time_zone",), "a path"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_work_are_named_with_the_way_out(tmp_path, text, named, why):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, text), environment={})
+    assert caught.value.exit_code == 2
+    assert [word for word in named if word not in str(caught.value)] == [], f"{why}: {caught.value}"
+
+
+def test_a_budget_can_be_switched_off_and_weekdays_be_written_in_any_case(tmp_path):
+    s = load_settings(written(tmp_path, "[judging]\nbudget_usd = 'off'\nablation_weekday = 'Monday'"), environment={})
+    assert (s.judging.budget_usd, s.judging.ablation_weekday) == (None, "monday")
