@@ -131,9 +131,11 @@ class Files:
         )
 
     def delete(self, path: str) -> None:
-        """Remove a file or a folder with all in it; nothing happens if it does not exist."""
+        """Remove a file or a folder with all in it; nothing happens if it does not exist. Never the root itself."""
         from pyarrow import fs
 
+        if not set(path.split("/")) - {"", "."}:
+            raise UsageError(f"path {path!r} is the whole store: name what is to go below it")
         kind = self._fs.get_file_info(self._inner(path)).type
         if kind == fs.FileType.Directory:
             self._fs.delete_dir(self._inner(path))
