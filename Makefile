@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full test-ops-full lint bench bench-ingest bench-judging bench-skills bench-reports clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full test-ops-full lint audit bench bench-ingest bench-judging bench-skills bench-reports clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -84,6 +84,10 @@ lint: setup ## style and structure
 bench-estimators: setup ## estimators of examination and relevance against planted truth and real logs
 	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.estimators
 
+audit: ## look every locked package up in a database of known vulnerabilities; says so where it cannot
+	@mkdir -p $(TMPDIR)
+	@if $(PYTHON) setup --audit; then .venv-audit/bin/python setup/audit.py; else echo "audit: nothing could be looked up (see above)"; fi
+
 bench: setup ## the published figures
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
 
@@ -106,4 +110,4 @@ clean: ## remove what runs and tests wrote
 	@rm -rf out .pytest_cache .hypothesis .ruff_cache build *.egg-info
 
 distclean: clean ## and the environments
-	@rm -rf .venv .venv-airflow .venv-object-store .tools .jars .jars-s3a .cache dist
+	@rm -rf .venv .venv-airflow .venv-object-store .venv-audit .tools .jars .jars-s3a .cache dist

