@@ -40,14 +40,16 @@ PARAMS = {
     "judge": Param("", type="string", enum=["", "offline-baseline", "openai", "local"],
                    description="Which judge grades; empty: as configured"),
     "model": Param("", description="Its model, or several with commas; empty: as configured", **TEXT),
-    "budget_usd": Param(-1, type="number", minimum=-1, description="Judging stops before this; -1: as configured"),
+    "budget_usd": Param(None, type=["null", "number", "string"], minimum=0, pattern="^off$",
+                        description="Judging stops before this; off: no limit; empty: as configured"),
     "outcomes": Param("", description="After the test: path or s3:// address of outcomes.jsonl", **TEXT),
 }  # fmt: skip
 
 
 def option(name: str) -> str:
     """A parameter as an option of `hindcast launch register`, rendered when the task runs."""
-    text = f"params.{name} | join(',')" if PARAMS[name].schema.get("type") == "array" else f"params.{name}"
+    listed = PARAMS[name].schema.get("type") == "array"
+    text = f"params.{name} | join(',')" if listed else f"'' if params.{name} is none else params.{name}"
     return f"--{name.replace('_', '-')}={{{{ {text} }}}}"
 
 

@@ -39,7 +39,7 @@ CorporaOption = Annotated[str, typer.Option("--corpora", help="Only these corpor
 VariantsOption = Annotated[str, typer.Option("--variants", help="Variants, with commas; empty: the setting.")]
 JudgeOption = Annotated[str, typer.Option("--judge", help="offline-baseline, openai or local; empty: the setting.")]
 ModelOption = Annotated[str, typer.Option("--model", help="Model, or several with commas; implies --judge openai.")]
-BudgetOption = Annotated[float, typer.Option("--budget-usd", help="Stop before this is spent; -1: the setting.")]
+BudgetOption = Annotated[str, typer.Option("--budget-usd", help="Stop before this is spent; off: no limit.")]
 OutcomesOption = Annotated[str, typer.Option("--outcomes", help="outcomes.jsonl of the finished A/B test.")]
 
 
@@ -136,7 +136,7 @@ def forecast(
     variants: VariantsOption = "",
     judge: JudgeOption = "",
     model: ModelOption = "",
-    budget_usd: BudgetOption = -1,
+    budget_usd: BudgetOption = "",
     outcomes: OutcomesOption = "",
     json_: cli.JsonOption = False,
 ) -> None:
@@ -181,11 +181,11 @@ def outcome(
     _run(config, id_, "outcome", json_)
 
 
-def _judging(*, variants: str, judge: str, model: str, budget_usd: float) -> dict[str, Any]:
+def _judging(*, variants: str, judge: str, model: str, budget_usd: str) -> dict[str, Any]:
     """The [judging] values that the options replace; --model implies the openai judge, as everywhere."""
     implied = judge or ("openai" if model else "")
-    given = {"variants": _names(variants), "judge": implied, "model": model}
-    return {k: v for k, v in given.items() if v} | ({"budget_usd": budget_usd} if budget_usd >= 0 else {})
+    given = {"variants": _names(variants), "judge": implied, "model": model, "budget_usd": budget_usd.strip()}
+    return {k: v for k, v in given.items() if v}
 
 
 def _check_own(settings: Settings, own: dict[str, Any]) -> None:

@@ -187,6 +187,11 @@ def _rendered(dag, task_id: str, **context: object):
     return task
 
 
+def _register(dag, params: dict) -> list[str]:
+    fresh = DagBag(dag_folder=str(DAGS)).dags[dag.dag_id]
+    return _rendered(fresh, "launch.register", params=params).arguments
+
+
 def test_a_light_task_renders_to_an_argument_list() -> None:
     dag = DagBag(dag_folder=str(DAGS)).dags["pre_launch"]
     params = {name: dag.params[name] for name in dag.params if name != "launch_id"}
@@ -198,6 +203,8 @@ def test_a_light_task_renders_to_an_argument_list() -> None:
     assert "--pages-a=a; rm -rf $HOME" in arguments, "one argument, whatever it holds: there is no shell"
     assert {"--gap-days=-1", "--corpora=talks,tracks", "--variants="} <= set(arguments)
     assert {"--budget-usd=2.5", "--judge=openai"} <= set(arguments)
+    assert "--budget-usd=" in _register(dag, params | {"budget_usd": None}), "as configured"
+    assert "--budget-usd=0" in _register(dag, params | {"budget_usd": 0}), "nothing may be spent"
     options = {a.split("=")[0] for a in arguments[2:]}
     assert options >= {f"--{name.replace('_', '-')}" for name in dag.params if name != "launch_id"}, "none is lost"
 
@@ -211,6 +218,7 @@ def test_a_light_task_renders_to_an_argument_list() -> None:
         ("judge", "human"),
         ("budget_usd", "much"),
         ("budget_usd", -2),
+        ("budget_usd", "none"),
         ("gap_days", -2),
         ("evidence_days", 1.5),
         ("start", "soon"),

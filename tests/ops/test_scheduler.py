@@ -101,7 +101,7 @@ def arrived(operated, by_hand) -> dict:
 def forecast(operated, by_hand) -> dict:
     """A forecast with parameters of its own: an endpoint's batches, plain alone. `deferred`: shards that waited."""
     plan = json.loads((operated.folder / "launch" / "launch.json").read_text())
-    own = {"judge": "openai", "model": "batch-model", "variants": ["plain"], "budget_usd": 5, "gap_days": 1}
+    own = {"judge": "openai", "model": "batch-model", "variants": ["plain"], "budget_usd": "off", "gap_days": 1}
     pages = {f"pages_{s}": str(operated.folder / "launch" / f"pages-{s}.jsonl") for s in ("a", "b")}
     named = {"launch_id": plan["launch_id"], "start": plan["start"]}
     run_id = operated.airflow.trigger("pre_launch", **named, **pages, **own)

@@ -73,7 +73,7 @@ def test_incomplete_parameters_are_refused_and_nothing_is_kept(room, change, err
 
 def test_an_outcome_needs_a_forecast_and_json_lines(room, tmp_path):
     store = saved(room)
-    (tmp_path / "o.jsonl").write_text("{}\nno json\n")
+    (tmp_path / "o.jsonl").write_text('{"query_key": "00", "system_a": 1, "system_b": 2}\nno json\n')
     with pytest.raises(NotThereError, match="no frozen forecast"):
         save_outcomes(store, room[1], id_="x", outcomes="o.jsonl")
     store.write_json("launches/x/forecast.json", {})
@@ -127,7 +127,8 @@ OWN = [
     (("--model", "m,n"), lambda s: (s.judging.judge, s.judging.model), ("openai", "m,n")),
     (("--variants", "plain,ctr"), lambda s: s.judging.variants, ("plain", "ctr")),
     (("--budget-usd", "0"), lambda s: s.judging.budget_usd, 0),
-    (("--budget-usd", "-1"), lambda s: s.judging.budget_usd, 20),
+    (("--budget-usd", "off"), lambda s: s.judging.budget_usd, None),
+    (("--budget-usd", ""), lambda s: s.judging.budget_usd, 20),
 ]
 
 
@@ -154,6 +155,8 @@ def test_lengths_of_windows_reach_the_run(forecast):
         (("--corpora", "../x"), "no [corpora.NAME] table", "a corpus that nobody declared, whatever it looks like"),
         (("--judge", "human"), "judge", "a judge that does not exist"),
         (("--variants", "best"), "variants", "a variant that does not exist"),
+        (("--budget-usd", "-1"), "budget_usd", "less than nothing"),
+        (("--budget-usd", "much"), "budget_usd", "no number"),
         (("--pages-window", "2026-11-01"), "--pages-window", "half a window"),
         (("--outcomes", "o.jsonl"), "hindcast launch outcome", "an outcome with a forecast"),
         (("--pages-b", "http://127.0.0.1/x"), "only local paths, s3:// and s3a://", "an address that no store has"),

@@ -10,7 +10,7 @@ from tests.unit.judging.batch_server import batch_endpoint
 from tests.unit.judging.test_shards import judged, make  # noqa: F401 - the fixture
 
 ASKED = {"judge": "openai", "model": "m", "batch": True, "variants": ("plain",), "ablation_weekday": "",
-         "anchor_pages": 0, "repeat_pages": 0}  # fmt: skip
+         "budget_usd": "off", "anchor_pages": 0, "repeat_pages": 0}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def test_a_shard_is_handed_over_waited_for_and_collected_and_bought_once(run):
 @pytest.mark.parametrize(
     ("judging", "batch", "why"),
     [
-        ({"judge": "openai", "model": "m", "batch": True}, True, "an endpoint, in batches"),
-        ({"judge": "openai", "model": "m", "batch": False}, False, "an endpoint, call by call"),
+        ({"judge": "openai", "model": "m", "batch": True, "budget_usd": "off"}, True, "an endpoint, in batches"),
+        ({"judge": "openai", "model": "m", "batch": False, "budget_usd": "off"}, False, "an endpoint, call by call"),
         ({"batch": True}, False, "the baseline asks nobody"),
     ],
 )
