@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"] | {"local-llm": PROJECT["project"]["optional-dependencies"]["local-llm"]}
 LOCKS = {"tools": "tools", "jobs": "jobs", "dev": "jobs-dev", "airflow": "airflow", "airflow-dev": "airflow-dev",
-         "object-store": "object-store", "local-llm": "local-llm"}  # fmt: skip
+         "object-store": "object-store", "audit": "audit", "local-llm": "local-llm"}  # fmt: skip
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 
 
