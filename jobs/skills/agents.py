@@ -24,7 +24,7 @@ class Kind:
     values: Callable[[Task], Mapping[str, object]]
     schema: Mapping[str, Any]
     parse: Callable[[Task, str], Parsed]
-    max_tokens: int
+    max_tokens: int  # with room for a model that thinks first: what is cut off is not asked for again
 
 
 class LlmAgents:
@@ -49,7 +49,7 @@ def request_of(task: Task, prompt: Prompt) -> Request:
     kind = _KINDS[task.kind]
     return Request(
         purpose=task.kind, system=prompt.system, user=prompt.fill(kind.values(task)), schema=kind.schema,
-        max_tokens=kind.max_tokens, seed=int(task.key.split("/")[1]) if task.kind == "propose" else 0,
+        max_tokens=kind.max_tokens, once=True, seed=int(task.key.split("/")[1]) if task.kind == "propose" else 0,
     )
 
 
@@ -86,14 +86,14 @@ def _lines(task: Task) -> list[dict[str, object]]:
 _KINDS = {
     "characterise": Kind(
         values=lambda task: {"texts": texts_of(task.clusters[0].representatives)},
-        schema=replies.PROFILE_REPLY, max_tokens=200,
+        schema=replies.PROFILE_REPLY, max_tokens=1000,
         parse=lambda task, text: parse_profile(text),
     ),
     "propose": Kind(
         values=lambda task: {
             "room": task.room, "clusters": _lines(task), "skills": [skill_line(one) for one in task.skills]
         },
-        schema=replies.PROPOSAL_REPLY, max_tokens=2000,
+        schema=replies.PROPOSAL_REPLY, max_tokens=4000,
         parse=lambda task, text: parse_proposal(text),
     ),
     "judge": Kind(
@@ -101,14 +101,14 @@ _KINDS = {
             "profile": _lines(task)[0], "texts": texts_of(task.clusters[0].samples),
             "skills": [skill_line(one) for one in task.skills],
         },
-        schema=replies.VERDICT_REPLY, max_tokens=100,
+        schema=replies.VERDICT_REPLY, max_tokens=1000,
         parse=lambda task, text: parse_verdict(
             text, cluster=task.clusters[0].id, skill_ids=[one.skill_id for one in task.skills]
         ),
     ),
     "refine": Kind(
         values=lambda task: {"skill": skill_line(task.skills[0]), "clusters": _lines(task)},
-        schema=replies.REFINEMENT_REPLY, max_tokens=800,
+        schema=replies.REFINEMENT_REPLY, max_tokens=2000,
         parse=lambda task, text: parse_refinement(text),
     ),
 }

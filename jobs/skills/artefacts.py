@@ -13,13 +13,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import InputError, NotThereError
-from jobs.skills.skill import MAX_DESCRIPTION, MAX_NAME, Skill, printable, skill_id_of
+from jobs.skills.skill import MAX_DESCRIPTION, RESERVED, Skill, printable, skill_id_of
 
 INDEX = "index.json"
 FORMAT = 1
@@ -47,10 +47,11 @@ def read_skills(folder: Path) -> Found:
 
     A folder without index (skills written by hand) is read too: they count as edited, with the origin "human".
     """
-    index = read_index(folder) if (folder / INDEX).exists() else {"skills": [], "retired": []}
+    there = (folder / INDEX).exists()
+    index = read_index(folder) if there else {"skills": [], "retired": []}
     known = {row["skill_id"]: row for row in index["skills"]}
     files = sorted(folder.glob("*/SKILL.md"))
-    if not files and not known:
+    if not files and not there:  # a discovery that found no skill leaves an index
         raise NotThereError(f"{folder} holds no SKILL.md: run `hindcast skills discover` first")
     skills = tuple(_joined(read_skill(file), known.get(file.parent.name)) for file in files)
     gone = known.keys() - {one.skill_id for one in skills}
@@ -64,7 +65,8 @@ def read_skill(file: Path) -> Skill:
     """
     head, body = _parts(file)
     sections = _sections(body)
-    metadata = head.get("metadata") or {}
+    metadata = head.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     instruction = sections.get("instruction", "" if sections else body).strip()
     if not instruction:
         raise InputError(f"{file} has no instruction: write one under '## Instruction'")
@@ -113,16 +115,22 @@ def skill_text(skill: Skill, *, corpus: str, model: str) -> str:
     metadata = "\n".join(f"  {key}: {value}" for key, value in quoted.items() if key not in ("name", "description"))
     domains = "\n".join(f"- {one}" for one in skill.domains)
     return (
-        f"---\nname: {skill.skill_id}\ndescription: {quoted['description']}\nmetadata:\n{metadata}\n---\n\n"
+        f"---\nname: {quoted['name']}\ndescription: {quoted['description']}\nmetadata:\n{metadata}\n---\n\n"
         f"# {_one_line(skill.name)}\n\n## Instruction\n\n{_body(skill.instruction)}\n\n## Domains\n\n{domains}\n\n"
         f"## Provenance\n\nDiscovered from the corpus {corpus} by {model}: {_one_line(skill.why) or 'kept'}.\n"
     )
 
 
-def changes(before: Sequence[Skill], after: Sequence[Skill]) -> list[dict[str, str]]:
-    """What differs between two sets, one row a skill: added, removed, refined, held or kept, with why."""
+def changes(before: Sequence[Skill], after: Sequence[Skill], *, gone: Mapping[str, str]) -> list[dict[str, str]]:
+    """What differs between two sets, one row a skill: added, removed, refined, held or kept, with why.
+
+    gone: by id, why a skill was removed; others are those of other settings.
+    """
     old, new = {one.skill_id: one for one in before}, {one.skill_id: one for one in after}
-    rows = [{"skill_id": name, "change": "removed", "why": "no longer there"} for name in old if name not in new]
+    settings = "it was discovered with another model or other settings"
+    rows = [
+        {"skill_id": name, "change": "removed", "why": gone.get(name, settings)} for name in old if name not in new
+    ]
     for name, one in new.items():
         changed = name in old and (old[name].instruction, old[name].domains) != (one.instruction, one.domains)
         kind = "added" if name not in old else "held" if one.held else "refined" if changed else "kept"
@@ -176,7 +184,12 @@ def _head(skill: Skill, corpus: str, model: str) -> dict[str, str]:
 def _parts(file: Path) -> tuple[dict[str, Any], str]:
     import yaml
 
-    text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
+    if file.parent.name in RESERVED:
+        raise InputError(f"{file}: {file.parent.name!r} names something else here, give the folder another name")
+    try:
+        text = file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{file} is not UTF-8 ({problem.reason} at byte {problem.start}): convert it") from problem
     if not text.startswith("---\n") or "\n---\n" not in text:
         raise InputError(f"{file} has no front matter: begin it with ---, name, description, ---")
     front, body = text[4:].split("\n---\n", 1)
@@ -187,8 +200,10 @@ def _parts(file: Path) -> tuple[dict[str, Any], str]:
         raise InputError(f"{file}: the front matter is no YAML ({first}), correct it") from problem
     if not isinstance(head, dict) or not head.get("name") or not head.get("description"):
         raise InputError(f"{file}: the front matter lacks name or description, add it")
-    if skill_id_of(str(head["name"])) != head["name"] or len(head["name"]) > MAX_NAME:
-        raise InputError(f"{file}: name {head['name']!r} is not lower-case letters, digits and single hyphens")
+    if skill_id_of(str(head["name"])) != str(head["name"]):  # at most 64 characters, too
+        raise InputError(f"{file}: name {head['name']!r:.80} is not lower-case letters, digits and single hyphens")
+    if len(str(head["description"])) > MAX_DESCRIPTION:
+        raise InputError(f"{file}: the description has more than {MAX_DESCRIPTION} characters, shorten it")
     return head, body
 
 

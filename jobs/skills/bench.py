@@ -165,7 +165,7 @@ class Bench:
             return LlmRewriter(self.model, options=options)
         documents = self._retriever.documents if self._retriever else ()
         step = max(1, len(documents) // LEXICON_TEXTS)
-        return OfflineRewriter(Lexicon.of(one.content for one in documents[::step]))
+        return OfflineRewriter(Lexicon.of(one.content for one in documents[::step]), encoder=self.encoder)
 
 
 def texts_of(rewrites: Mapping[str, Rewrite]) -> dict[str, str]:

@@ -50,7 +50,7 @@ def calibrate(
 def standardised(scores: np.ndarray) -> np.ndarray:
     """Scores with mean 0 and deviation 1 over all queries and skills; zeros where they are all alike."""
     centred = scores - scores.mean(axis=1, keepdims=True)
-    spread = centred.std()
+    spread = centred.std() if centred.size else 0.0
     return centred / spread if spread > 0 else centred
 
 

@@ -18,6 +18,7 @@ from jobs.skills.documents import read_documents, read_queries
 from jobs.skills.evaluation import Evaluation, check_methods, evaluate
 from jobs.skills.feedback import gains_of
 from jobs.skills.labels import Qrels
+from jobs.skills.methods import check_deployable
 from jobs.skills.models import model_from_options
 from jobs.skills.nightly import rewrite_rows
 from jobs.skills.retrieval import EXACT_UP_TO, Retriever
@@ -100,6 +101,7 @@ def rewrite_file(
     rewriting: RewriteOptions, retriever: str, say: Say,
 ) -> dict[str, Any]:
     """Rewrite each query of a file with one method; without documents there is no feedback of first results."""
+    check_deployable(method)
     asked = tuple(read_queries(queries))
     if documents is None and method == "skills":
         method = "skills-no-prf"
@@ -134,7 +136,7 @@ def write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """JSON lines, replaced as a whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.part")
-    with part.open("w", encoding="utf-8") as stream:
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as stream:  # half a pair as JSON's own escape
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
     part.replace(file)

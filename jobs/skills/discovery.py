@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jobs.core.embedding import Encoder
-from jobs.core.errors import InputError
+from jobs.core.errors import InputError, UsageError
 from jobs.skills.agents import LlmAgents
 from jobs.skills.artefacts import INDEX, Found, changes, read_index, read_skills, with_versions, write_skills
 from jobs.skills.clusters import cluster_views
@@ -45,6 +45,11 @@ class Options:
     clusters: int = 0
     cluster_factor: float = 1.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_skills", 1), ("max_rounds", 1), ("clusters", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name.replace('_', '-')} is {getattr(self, name)}: it must be {least} or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +150,10 @@ def _fresh(work: Work, past: Past, made_of: dict[str, str], begun: float) -> dic
     _save_views(folder, final)
     skills = with_versions(past.found.skills, final.skills)
     summary = {**_summary(final, agents), "options": asdict(work.options), "movement": movement.summary,
-               "changes": changes(past.found.skills, skills)}  # fmt: skip
+               "changes": changes(past.found.skills, skills, gone=_gone(final))}  # fmt: skip
+    if summary["usage"]["lost"]:
+        made_of = {**made_of, "documents": ""}  # not done: the next discovery asks again for what is missing
+        work.say(f"{work.corpus}: {summary['usage']['lost']} calls had no answer, the next discovery asks them again")
     index = {"corpus": work.corpus, "model": agents.name, "embedding_model": encoder.name, "made_of": made_of,
              "embedding_revision": encoder.revision, "documents": len(documents), "retired": sorted(final.retired)}
     written = write_skills(folder, skills, index={**index, "summary": summary, "seconds": _rounded(seconds)})
@@ -168,7 +176,9 @@ def _start(
     skills = tuple(replace(one, why="") for one in past.found.skills if same or one.held)
     names = {one.skill_id for one in skills}
     kept = {k: int(old) for k, old in enumerate(movement.origin) if k not in movement.moved}
-    profiles = {k: replace(past.profiles[old], source="kept") for k, old in kept.items() if old in past.profiles}
+    unfinished = past.index is not None and not past.index["made_of"]["documents"]
+    known = {old: one for old, one in past.profiles.items() if not (unfinished and one.source == "terms")}
+    profiles = {k: replace(known[old], source="kept") for k, old in kept.items() if old in known}
     verdicts = {k: replace(past.verdicts[old], cluster=k) for k, old in kept.items() if old in past.verdicts}
     return State(
         limits=Limits(max_skills=options.max_skills, max_rounds=options.max_rounds), clusters=views, skills=skills,
@@ -192,6 +202,11 @@ def _summary(final: State, agents: Agents) -> dict[str, Any]:
         "drops": [asdict(one) for one in final.drops],
         "usage": asdict(usage), "calls": usage.calls + usage.cached, "call_bound": bound,
     }
+
+
+def _gone(final: State) -> dict[str, str]:
+    """Why skills were let go, by id."""
+    return {one.what.removeprefix("skill "): one.reason for one in final.drops if one.what.startswith("skill ")}
 
 
 def _unchanged(folder: Path, past: Past, begun: float) -> dict[str, Any]:

@@ -89,13 +89,18 @@ def _query(where: str, row: dict[str, Any], subject: str) -> RetrievalQuery:
 def _required(value: Any, where: str, name: str) -> str:
     if value is None or str(value).strip() == "":
         raise InputError(f"{where} has no {name}: every row needs one")
-    return str(value)
+    return _encodable(str(value))
 
 
 def _text(value: Any, where: str, name: str) -> str:
     if value is not None and not isinstance(value, str):
         raise InputError(f"{where}: {name} is {value!r:.60}, give text")
-    return value or ""
+    return _encodable(value or "")
+
+
+def _encodable(text: str) -> str:
+    """JSON can hold half a surrogate pair, which no file, hash or request can: a question mark takes its place."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _refuse_doubles(ids: list[str], path: Path) -> None:

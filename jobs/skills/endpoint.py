@@ -34,13 +34,13 @@ class EndpointModel:
             return list(await asyncio.gather(*(self._one(endpoint, one) for one in requests)))
 
     async def _one(self, endpoint: Endpoint, request: Request) -> Reply:
-        """Ask; a reply that was cut off is asked for once more with twice the room."""
+        """Ask; a reply that was cut off is asked for once more with twice the room, where that is allowed."""
         first = await self._ask(endpoint, request)
-        if first.problem != "cut off":
+        if first.problem != "cut off" or request.once:
             return first
         again = await self._ask(endpoint, replace(request, max_tokens=2 * request.max_tokens))
         return replace(
-            again, tokens_in=first.tokens_in + again.tokens_in, tokens_out=first.tokens_out + again.tokens_out,
+            again, calls=2, tokens_in=first.tokens_in + again.tokens_in, tokens_out=first.tokens_out + again.tokens_out,
             seconds=first.seconds + again.seconds,
         )
 
@@ -55,22 +55,33 @@ class EndpointModel:
         except PromptTooLong:
             return Reply(problem="the prompt does not fit the model's context")
         except Unanswered as lost:
-            return Reply(problem=f"{lost.reason}: {lost.message}")
+            return Reply(problem=f"{lost.reason}: {lost.message}", lost=lost.reason != "refusal")
         return read_completion(answer.body, seconds=answer.latency_ms / 1000)
 
 
 def read_completion(body: Mapping[str, Any], *, seconds: float) -> Reply:
-    """The text and token counts of a chat completion; empty, refused and cut-off replies are problems."""
-    usage = body.get("usage") or {}
-    choice = (body.get("choices") or [{}])[0]
-    message = choice.get("message") or {}
-    text = message.get("content") or ""
+    """The text and token counts of a chat completion; empty, refused and cut-off replies are problems.
+
+    Nothing that an endpoint sends is fatal: what has another form than the protocol's counts as not there.
+    """
+    usage, choices = _object(body.get("usage")), body.get("choices")
+    choice = _object(choices[0] if isinstance(choices, list) and choices else None)
+    message = _object(choice.get("message"))
+    text = message.get("content") if isinstance(message.get("content"), str) else ""
     problem = "" if text.strip() else "empty reply"
     if choice.get("finish_reason") == "length":
         problem = "cut off"
     if message.get("refusal") or choice.get("finish_reason") == "content_filter":
         problem = "refusal"
     return Reply(
-        text="" if problem else text, problem=problem, seconds=seconds,
-        tokens_in=int(usage.get("prompt_tokens") or 0), tokens_out=int(usage.get("completion_tokens") or 0),
+        text="" if problem else text.encode("utf-8", "replace").decode(), problem=problem, seconds=seconds,
+        tokens_in=_count(usage.get("prompt_tokens")), tokens_out=_count(usage.get("completion_tokens")),
     )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0

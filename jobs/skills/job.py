@@ -239,11 +239,27 @@ def _discovery_text(done: dict[str, Any]) -> str:
         f" {done['clusters']} clusters, {done['covered']} covered ({state}); {done['calls']} calls of at most"
         f" {done['call_bound']}, {done['seconds']['all']:.1f} s"
     ]
-    return "\n".join(lines + [f"  {one['skill_id']}: {one['description']}" for one in done["skills"]])
+    lines += [f"  {one['skill_id']}: {one['description']}" for one in done["skills"]]
+    if done["unchanged"]:
+        return "\n".join(lines)
+    lines += [
+        f"  round {one['round']}: {one['covered']} of {one['clusters']} clusters covered,"
+        f" {one['document_coverage']:.0%} of the documents" for one in done["rounds"]
+    ]
+    moved = done["movement"]
+    lines.append(
+        f"  documents: {moved['documents_added']:,} added, {moved['documents_changed']:,} changed,"
+        f" {moved['documents_deleted']:,} deleted; {moved['clusters_moved']} clusters looked at"
+    )
+    return "\n".join(lines + [f"  {one['change']} {one['skill_id']}: {one['why']}" for one in done["changes"]])
 
 
 def _evaluation_text(done: dict[str, Any]) -> str:
-    lines = [f"{done['n_queries']} queries, nDCG@10, {done['model']}, {done['retriever']}"]
+    if "retrievers" in done:
+        return "\n".join(_evaluation_text(one) for one in done["retrievers"].values())
+    recall = done["index"]["recall"]
+    search = "exact search" if recall is None else f"inverted lists, recall {recall:.3f} of exact search"
+    lines = [f"{done['n_queries']} queries, nDCG@10, {done['model']}, {done['retriever']}, {search}"]
     for name, one in done["methods"].items():
         reason = one.get("reason") or "no labelled query"
         value = f"-  {reason}" if one["ndcg10"] is None else f"{one['ndcg10']:.4f}"

@@ -6,6 +6,7 @@ ranker's. Items are the documents that were retrieved; with a catalogue as docum
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,8 @@ from jobs.skills.bench import Bench, texts_of
 from jobs.skills.collection import Subject
 from jobs.skills.commands import VECTORS, Endpoint, Say, skills_in, write_lines
 from jobs.skills.documents import RetrievalQuery, read_documents, read_queries
-from jobs.skills.evaluation import check_methods
 from jobs.skills.labels import Qrels
-from jobs.skills.methods import METHODS, WITH_LABELS
+from jobs.skills.methods import METHODS, check_deployable
 from jobs.skills.models import model_from_options
 from jobs.skills.retrieval import Hit, Retriever
 from schemas.names import plain_name
@@ -32,9 +32,9 @@ def write_pages(
 ) -> dict[str, Any]:
     """Write pages-a.jsonl and pages-b.jsonl into `out`; queries whose page would be empty are left out of both."""
     plain_name(corpus, kind="corpus")
-    check_methods([method])
-    if method in WITH_LABELS or method in ("random", "original"):
-        raise UsageError(f"method {method!r} does not rewrite one query at a time: choose skills or generic")
+    check_deployable(method)
+    if depth < 1:
+        raise UsageError(f"--depth is {depth}: a page has 1 item or more")
     asked = distinct(read_queries(queries), corpus=corpus, locale=locale)
     subject = Subject(name="", documents=tuple(read_documents(documents)), queries=asked, qrels=Qrels({}))
     encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
@@ -86,5 +86,11 @@ def _item(bench: Bench, rank: int, hit: Hit) -> dict[str, Any]:
     kind = document.metadata.get("type") or "document"
     return {
         "item_id": document.id, "rank": rank, "title": document.title or document.text[:80], "type": str(kind),
-        "metadata": dict(document.metadata),
+        "metadata": as_json(document.metadata),
     }
+
+
+def as_json(value: Any) -> Any:
+    """A value of Parquet or Delta as JSON has it: dates and decimals as text, NaN as null."""
+    text = json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(text, parse_constant=lambda _: None)

@@ -21,7 +21,10 @@ OFFLINE = "offline-baseline"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One call. `schema` is the JSON schema of the reply; `sample` tells repeated samples of one prompt apart."""
+    """One call. `schema` is the JSON schema of the reply; `sample` tells repeated samples of one prompt apart.
+
+    once: a reply that was cut off is not asked for again, so that the calls stay within a bound.
+    """
 
     purpose: str
     system: str
@@ -31,16 +34,20 @@ class Request:
     max_tokens: int = 500
     seed: int = 0
     sample: int = 0
+    once: bool = False
 
     def key(self, model: str) -> str:
         """sha256 over the model and everything that can change the reply."""
-        body = {name: value for name, value in asdict(self).items() if name != "purpose"}
+        body = {name: value for name, value in asdict(self).items() if name not in ("purpose", "once")}
         return hashlib.sha256(json.dumps([model, body], sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What came back: the text, or a problem (never both empty); tokens as the endpoint counted them."""
+    """What came back: the text, or a problem (never both empty); tokens as the endpoint counted them.
+
+    lost: no answer came at all (the endpoint was down, or time ran out), so that asking again later can help.
+    """
 
     text: str = ""
     problem: str = ""
@@ -48,6 +55,8 @@ class Reply:
     tokens_out: int = 0
     seconds: float = 0.0
     cached: bool = False
+    calls: int = 1
+    lost: bool = False
 
 
 class Model(Protocol):
@@ -66,15 +75,17 @@ class Usage:
     calls: int = 0
     cached: int = 0
     failed: int = 0
+    lost: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0
 
     def add(self, reply: Reply) -> None:
         """Count one reply; a cached one counts its tokens and seconds as when it was bought."""
-        self.cached += reply.cached
-        self.calls += not reply.cached
+        self.cached += reply.calls if reply.cached else 0
+        self.calls += 0 if reply.cached else reply.calls
         self.failed += bool(reply.problem)
+        self.lost += reply.lost
         self.tokens_in += reply.tokens_in
         self.tokens_out += reply.tokens_out
         self.seconds += reply.seconds

@@ -194,8 +194,8 @@ def _take_verdicts(state: State, asked: Sequence[Task], values: Mapping[str, Ver
     for task in asked:
         cluster = task.clusters[0].id
         verdicts[cluster] = values.get(task.key) or Verdict(cluster=cluster, kind="unknown")
-    state = replace(state, verdicts=verdicts)
-    state = replace(_assign(state), rounds=(*state.rounds, _round(state)))
+    state = _without_idle(_assign(replace(state, verdicts=verdicts)), before=state.skills)
+    state = replace(state, rounds=(*state.rounds, _round(state)))
     if len(covered_clusters(state)) == len(state.clusters):
         return replace(state, phase="done", stopped="every cluster is covered")
     if state.round >= state.limits.max_rounds:
@@ -262,6 +262,20 @@ def _assign(state: State) -> State:
             by_skill.setdefault(verdict.skill_id, []).append(verdict.cluster)
     skills = tuple(replace(one, clusters=tuple(sorted(by_skill.get(one.skill_id, ())))) for one in state.skills)
     return replace(state, skills=skills)
+
+
+def _without_idle(state: State, *, before: Sequence[Skill]) -> State:
+    """Let go of skills whose documents went: they would take the room of those that the corpus needs now.
+
+    Held skills stay, and all do while a verdict is lost.
+    """
+    if any(one.kind == "unknown" for one in state.verdicts.values()):
+        return state
+    served = {one.skill_id for one in before if one.clusters and not one.held}
+    named = {one.skill_id for one in state.verdicts.values()}
+    idle = [one for one in state.skills if one.skill_id in served - named]
+    drops = tuple(_drop(state, f"skill {one.skill_id}", "it covers no document any more") for one in idle)
+    return replace(state, skills=tuple(one for one in state.skills if one not in idle), drops=state.drops + drops)
 
 
 def _round(state: State) -> Round:

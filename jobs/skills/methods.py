@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from jobs.core.errors import UsageError
 from jobs.skills.bench import FEEDBACK, Bench, Unavailable, texts_of
 from jobs.skills.llm import OFFLINE
 from jobs.skills.longer import passages, synthesised, thoughts
@@ -85,7 +86,7 @@ def random_router(bench: Bench) -> Outcome:
 def best_single(bench: Bench) -> Outcome:
     """The one skill (or generic) that is best for the subject, picked with its labels."""
     scores = bench.skill_scores()
-    best = max(scores, key=lambda name: (float(np.mean(list(scores[name].values()))), name))
+    best = max(scores, key=lambda name: (float(np.mean(list(scores[name].values()) or [0.0])), name))
     chosen = _by_id(bench)[best]
     return _of_rewrites(bench, bench.rewrites(chosen), note=f"picked with labels: {best}")
 
@@ -135,7 +136,15 @@ METHODS: Mapping[str, Callable[[Bench], Outcome]] = {
 """All methods by name, in the order of reports."""
 
 WITH_LABELS = frozenset({"best-single", "oracle"})
+WITHOUT_REWRITE = frozenset({"original", "random"})
 ROUTERS = ("skills", "multiple-choice", "embedding-router", "calibrated")
+
+
+def check_deployable(name: str) -> None:
+    """UsageError for a method that gives no rewrite to a query without labels."""
+    if name not in METHODS or name in WITH_LABELS | WITHOUT_REWRITE:
+        fitting = ", ".join(one for one in METHODS if one not in WITH_LABELS | WITHOUT_REWRITE)
+        raise UsageError(f"method {name!r} does not rewrite queries: choose among {fitting}")
 
 
 def _with_router(bench: Bench, chosen: Sequence[Skill], *, feedback: bool = True) -> Outcome:

@@ -30,6 +30,7 @@ from jobs.skills.examples import changed_most
 from jobs.skills.llm import OFFLINE, Model
 from jobs.skills.models import model_from_settings
 from jobs.skills.retrieval import Retriever
+from jobs.skills.rewriting import TEMPLATE
 from jobs.skills.skill import GENERIC, Skill
 from schemas.names import plain_name
 from schemas.skills import REWRITES, SKILLS
@@ -101,11 +102,16 @@ def rewrites_frame(run: str, corpus: str, version: str, rows: Sequence[Mapping[s
 
 
 def rewrite_rows(evaluation: Evaluation, benches: Sequence[Bench], method: str) -> list[dict[str, Any]]:
-    """What one method wrote for each query: skill (or generic), text, who wrote it, and why it fell back."""
+    """What one method wrote for each query: skill (or generic), text, who wrote it, and why it fell back.
+
+    The oracle wrote nothing for a query without labels: it has no row.
+    """
     rows = []
     for bench in benches:
         outcome = evaluation.rows[method].outcomes.get(bench.subject.name)
         for query in bench.subject.queries if outcome else ():
+            if query.id not in outcome.rewrites:
+                continue
             made = outcome.rewrites[query.id]
             rows.append({
                 "query_id": query.id, "query": query.text, "skill_id": outcome.choices.get(query.id, GENERIC),
@@ -149,7 +155,7 @@ def _measured(
 
 def _key(documents: Sequence[Document], queries: Path, qrels: Path, skills: Sequence[Skill], *names: str) -> str:
     """Hash of everything that an evaluation depends on."""
-    digest = hashlib.sha256(json.dumps([METHODS, names]).encode())
+    digest = hashlib.sha256(json.dumps([METHODS, names, TEMPLATE]).encode())
     for one in documents:
         digest.update(f"{one.id}\0{one.hash}\n".encode())
     for path in (queries, qrels):

@@ -24,7 +24,7 @@ def json_object(text: str) -> tuple[dict[str, Any] | None, str]:
         return None, "empty reply"
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: brackets nested without end
         return None, "the reply is no JSON object"
     return (value, "") if isinstance(value, dict) else (None, f"the reply is a {type(value).__name__}, no JSON object")
 

@@ -15,6 +15,7 @@ from jobs.skills.documents import Document
 
 EXACT_UP_TO = 200_000  # documents: a query costs some 20 ms on two cores there, less than its embedding
 PROBES = 32  # of the inverted lists; recall is measured and reported, see `recall`
+PER_LIST = 39  # vectors a list that FAISS wants to train on
 TRAINING = 100_000  # vectors that the inverted lists are trained on
 
 
@@ -74,10 +75,11 @@ class Retriever:
 def recall(index: Any, vectors: np.ndarray, *, depth: int = 10, queries: int = 200) -> float:
     """Share of the exact top `depth` that `index` finds, with sampled documents as queries."""
     order = sorted(range(len(vectors)), key=lambda row: unit_hash("recall", row))[:queries]
+    depth = min(depth, len(vectors))
     _, found = index.search(vectors[order], depth)
     _, true = _flat(vectors).search(vectors[order], depth)
     hits = sum(len(set(one) & set(other)) for one, other in zip(found.tolist(), true.tolist(), strict=True))
-    return hits / (len(order) * min(depth, len(vectors)))
+    return hits / (len(order) * depth)
 
 
 def _flat(vectors: np.ndarray) -> Any:
@@ -91,8 +93,9 @@ def _flat(vectors: np.ndarray) -> Any:
 def _inverted(vectors: np.ndarray) -> Any:
     import faiss
 
-    lists = max(1, int(4 * np.sqrt(len(vectors))))
+    lists = max(1, min(int(4 * np.sqrt(len(vectors))), len(vectors) // PER_LIST))
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(vectors.shape[1]), vectors.shape[1], lists, faiss.METRIC_INNER_PRODUCT)
+    index.cp.min_points_per_centroid = 1  # fewer only happen in one list, where there is nothing to learn
     step = max(1, len(vectors) // TRAINING)
     index.train(np.ascontiguousarray(vectors[::step]))
     index.add(vectors)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from jobs.core.embedding import Encoder
 from jobs.core.errors import UsageError
 from jobs.skills.agents import texts_of
 from jobs.skills.documents import RetrievalQuery
@@ -21,9 +22,11 @@ from jobs.skills.skill import GENERIC, Skill
 from jobs.skills.terms import Lexicon, words
 from schemas.skill_replies import REWRITE_REPLY
 
-ADDED_WORDS = 3  # of a template: more of them turn the vector away from the query (measured with 2, 3 and 5)
-LEAST = 2  # first results that must hold a word of theirs: a single one may be about anything
-SKILL_WORDS = 2  # of a skill's own that a template adds where the first results hold none of them
+LEAST = 2  # first results that must hold the word that a template adds: a single one may be about anything
+TELLING = 1.0  # weight of such a word, log(N / df): commoner ones say nothing
+CANDIDATES = 10  # words that are compared with the query
+TEMPLATE = 2  # its version: what was measured with another one is measured anew
+NO_WORD = "no word that its first results share fits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ class Cost:
     @classmethod
     def of(cls, reply: Reply) -> Cost:
         """The cost of one reply, as when it was bought."""
-        return cls(calls=1, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, seconds=reply.seconds)
+        return cls(calls=reply.calls, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, seconds=reply.seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,25 +140,45 @@ class LlmRewriter:
 
 
 class OfflineRewriter:
-    """Templates in place of a model: the query and up to three words, of the first results and of the skill."""
+    """Templates in place of a model: the query and the one word more that its first results and the skill agree on.
+
+    Of the words that at least two first results hold (and, with a skill, that are the skill's own) the one nearest to
+    the query by the retriever's vectors; without first results, of the skill's own. No such word: the query as it is.
+    One word, because each further one turns the vector away from what was asked.
+    """
 
     name = OFFLINE
 
-    def __init__(self, lexicon: Lexicon):
-        self._lexicon = lexicon
+    def __init__(self, lexicon: Lexicon, *, encoder: Encoder):
+        self._lexicon, self._encoder = lexicon, encoder
 
     def rewrite(self, jobs: Sequence[Job]) -> list[Rewrite]:
-        """One rewrite a job; never fails."""
-        return [rewritten(job, [" ".join(self._words(job))], joined=True, cost=Cost(), problem="") for job in jobs]
+        """One rewrite a job; it falls back to the query where no word fits."""
+        candidates = [self._candidates(job) for job in jobs]
+        vocabulary = sorted({word for some in candidates for word in some})
+        vectors = dict(zip(vocabulary, self._encoder.encode(vocabulary), strict=True)) if vocabulary else {}
+        asked = self._encoder.encode([job.query.text for job in jobs], kind="query") if vocabulary else [()] * len(jobs)
+        words_added = [
+            max(some, key=lambda word: (float(vectors[word] @ query), word), default="")
+            for some, query in zip(candidates, asked, strict=True)
+        ]
+        return [
+            rewritten(job, [word], joined=True, cost=Cost(), problem=NO_WORD)
+            for job, word in zip(jobs, words_added, strict=True)
+        ]
 
-    def _words(self, job: Job) -> list[str]:
+    def _candidates(self, job: Job) -> list[str]:
         asked = set(words(job.query.text))
-        counts = Counter(word for text in job.texts for word in set(words(text)) - asked)
-        held = [word for word, number in counts.most_common() if number >= LEAST]
-        found = sorted(held, key=lambda word: (-counts[word] * self._lexicon.weight(word), word))
         own = [word for one in (job.skill.domains if job.skill else ()) for word in words(one) if word not in asked]
-        shared = [word for word in own if word in counts]
-        return list(dict.fromkeys([*(shared or own[:SKILL_WORDS]), *found]))[:ADDED_WORDS]
+        if not job.texts:
+            return list(dict.fromkeys(own))
+        counts = Counter(word for text in job.texts for word in set(words(text)) - asked)
+        held = [word for word, number in counts.items() if number >= LEAST]
+        if job.skill:
+            return [word for word in held if word in own]
+        weight = {word: self._lexicon.weight(word) for word in held}
+        telling = [word for word in held if weight[word] > TELLING]
+        return sorted(telling, key=lambda word: (-counts[word] * weight[word], word))[:CANDIDATES]
 
 
 def rewritten(job: Job, texts: Sequence[str], *, joined: bool, cost: Cost, problem: str) -> Rewrite:

@@ -13,6 +13,9 @@ MAX_DESCRIPTION = 1024  # likewise
 GENERIC = "generic"
 """Stands wherever a skill id can: the instruction that knows nothing of the corpus."""
 
+RESERVED = frozenset({GENERIC, "state", "transcripts", "vectors", "versions"})
+"""No skill has one of these ids: the generic instruction's, and the other folders that stand beside the skills."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
@@ -101,8 +104,13 @@ def printable(text: str) -> str:
 def skill_id_of(name: str) -> str:
     """A folder name from a skill's name: lower-case ASCII letters, digits and single hyphens, at most 64 characters.
 
+    A name without such a letter gives an empty text, a reserved one gets a word more.
+
     >>> skill_id_of("Clinical terms — for lay symptoms!")
     'clinical-terms-for-lay-symptoms'
+    >>> skill_id_of("Versions")
+    'versions-skill'
     """
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", ascii_name)[:MAX_NAME].strip("-")
+    found = re.sub(r"[^a-z0-9]+", "-", ascii_name).strip("-")[:MAX_NAME].strip("-")
+    return f"{found}-skill" if found in RESERVED else found

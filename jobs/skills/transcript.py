@@ -35,7 +35,8 @@ class Transcript:
         """Write the next numbered file of the folder and return it."""
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{len(list(folder.glob('*.jsonl'))) + 1:04d}.jsonl"
-        file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in self.lines), encoding="utf-8")
+        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in self.lines)
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")  # half a surrogate pair as JSON's own escape
         return file
 
 
@@ -74,7 +75,7 @@ def replay(file: Path) -> tuple[State, list[str]]:
     """Run a kept transcript again: the final state, and how it differs from what was recorded (empty: not at all)."""
     if not file.exists():
         raise NotThereError(f"{file} does not exist: give a file of the skills folder's transcripts")
-    lines = [json.loads(one) for one in file.read_text(encoding="utf-8").splitlines() if one]
+    lines = [json.loads(one) for one in file.read_text(encoding="utf-8").split("\n") if one]
     if not lines or "start" not in lines[0]:
         raise InputError(f"{file} is no transcript: its first line must hold the start")
     agents = RecordedAgents(lines)

@@ -69,14 +69,56 @@ def test_an_instruction_cannot_open_a_section_of_its_own(tmp_path):
         ("---\nname: Not Ok\ndescription: d\n---\nDo it.", "lower-case"),
         ("---\nname: one\ndescription: d\n---\n## Domains\n- law\n", "no instruction"),
         ("---\nname: !!python/object:os.system x\ndescription: d\n---\nx", "no YAML"),
+        (f"---\nname: one\ndescription: {'d' * 1025}\n---\nDo it.", "more than 1024 characters"),
+        (f"---\nname: {'n' * 65}\ndescription: d\n---\nDo it.", "lower-case"),
+        ("---\n- name\n---\nDo it.", "lacks name or description"),
     ],
-    ids=["plain", "no description", "broken", "bad name", "no instruction", "an object"],
+    ids=[
+        *("plain", "no description", "broken", "bad name", "no instruction", "an object", "long description"),
+        *("long name", "a list"),
+    ],
 )
 def test_bad_files_are_named(tmp_path, text, message):
     file = tmp_path / "one" / "SKILL.md"
     file.parent.mkdir()
     file.write_text(text)
     with pytest.raises(InputError, match=message):
+        read_skill(file)
+
+
+@pytest.mark.parametrize("name", ["123", "1e5", "true", "no", "null", "2024-01-01", "0x1f", "y"])
+def test_a_name_that_yaml_takes_for_something_else_stays_a_name(tmp_path, name):
+    write_skills(tmp_path, [skill(name)], index=INDEX)
+    front = yaml.safe_load((tmp_path / name / "SKILL.md").read_text().split("---\n")[1])
+    assert front["name"] == name
+    assert [(one.skill_id, one.edited) for one in read_skills(tmp_path).skills] == [(name, False)]
+
+
+@pytest.mark.parametrize("name", ["generic", "transcripts", "versions", "state", "vectors"])
+def test_a_folder_that_is_something_else_is_no_skill(tmp_path, name):
+    file = tmp_path / name / "SKILL.md"
+    file.parent.mkdir()
+    file.write_text("---\nname: one\ndescription: d\n---\nDo it.")
+    with pytest.raises(InputError, match="another name"):
+        read_skill(file)
+
+
+@pytest.mark.parametrize("metadata", ["", "text", "[a]", "3", "{pinned: True}"])
+def test_what_editors_make_of_a_file_is_read(tmp_path, metadata):
+    file = tmp_path / "one" / "SKILL.md"
+    file.parent.mkdir()
+    text = f"---\r\nname: one\r\ndescription: 5\r\nmetadata: {metadata}\r\n---\r\nDo it.\r\n"
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    found = read_skill(file)
+    assert (found.name, found.description, found.instruction) == ("one", "5", "Do it.")
+    assert found.pinned == ("pinned" in metadata)
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path):
+    file = tmp_path / "one" / "SKILL.md"
+    file.parent.mkdir()
+    file.write_bytes("---\nname: one\ndescription: für\n---\nx".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
         read_skill(file)
 
 
@@ -119,7 +161,7 @@ def test_changes_and_versions_of_each_skill():
         skill("new"),
         skill("held", pinned=True),
     ]
-    assert {one["skill_id"]: one["change"] for one in changes(before, after)} == {
+    assert {one["skill_id"]: one["change"] for one in changes(before, after, gone={"gone": "why"})} == {
         "one": "kept",
         "two": "refined",
         "new": "added",

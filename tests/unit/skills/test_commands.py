@@ -1,6 +1,8 @@
 """The commands and the nightly step, with files, a store and an endpoint on loopback; no model is loaded."""
 
 import json
+from datetime import date
+from decimal import Decimal
 
 import polars as pl
 import pytest
@@ -160,6 +162,64 @@ def test_wrong_use_is_one_sentence(arguments, code, message, tmp_path, monkeypat
     assert result.exit_code == code
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("method", ["original", "random", "best-single", "oracle", "?"])
+@pytest.mark.parametrize("command", ["rewrite", "pages"])
+def test_methods_that_rewrite_no_single_query_are_refused(files, tmp_path, command, method):
+    paths = ("--queries", files / "queries.jsonl", "--skills", tmp_path, "--out", tmp_path / "o", "--method", method)
+    more = ("--corpus", "c", "--locale", "en") if command == "pages" else ()
+    code, message = call(command, *paths, "--documents", files / "documents.jsonl", *more)
+    assert code == 2
+    assert "choose among" in message
+
+
+@pytest.mark.parametrize("option", ["--max-skills", "--max-rounds", "--clusters", "--seed"])
+def test_limits_that_cannot_be_are_wrong_use(files, tmp_path, option):
+    code, message = discover(files, tmp_path, option, "-1")
+    assert code == 2
+    assert option.removeprefix("--") in message
+
+
+def test_queries_that_nobody_labelled_are_null_with_the_reason(files, tmp_path):
+    discover(files, tmp_path / "skills")
+    write(tmp_path / "qrels.jsonl", [{"query_id": "another", "document_id": "d", "grade": 1}])
+    write(tmp_path / "mixed.jsonl", [{"id": "q", "text": "one", "subject": "s"}, {"id": "another", "text": "two"}])
+    paths = ("--documents", files / "documents.jsonl", "--qrels", tmp_path / "qrels.jsonl", "--out", tmp_path / "out")
+    more = ("--skills", tmp_path / "skills", "--json", "--methods", OFFLINE)
+    code, done = call("evaluate", "--queries", files / "queries.jsonl", *paths, *more)
+    assert (code, done["n_unlabelled"]) == (0, done["n_queries"])
+    assert {one["ndcg10"] for one in done["methods"].values()} == {None}
+    code, done = call("evaluate", "--queries", tmp_path / "mixed.jsonl", *paths, *more)
+    assert (code, done["n_unlabelled"], done["methods"]["original"]["ndcg10"]) == (0, 1, 0.0)
+
+
+def test_half_a_surrogate_pair_anywhere_stops_nothing(files, tmp_path):
+    odd = {"id": "odd\ud800", "title": "t\udfff", "text": "x \ud83d\u2028\x85 y", "metadata": {"k\ud800": "v\udc00"}}
+    documents, queries = tmp_path / "d.jsonl", tmp_path / "q.jsonl"
+    documents.write_text((files / "documents.jsonl").read_text() + json.dumps(odd) + "\n")
+    write(queries, [{"id": "q\ud800", "text": "what \ud800 is it", "excluded_ids": []}])
+    skills = tmp_path / "skills"
+    with serving() as (url, _):
+        asks = ("--base-url", url, "--model", "scripted")
+        assert call("discover", "--documents", documents, "--corpus", "c", "--out", skills, "--json", *asks)[0] == 0
+        paths = ("--documents", documents, "--queries", queries, "--skills", skills, *asks, "--json")
+        assert call("rewrite", *paths, "--out", tmp_path / "r.jsonl")[0] == 0
+        more = ("--corpus", "c", "--locale", "en", "--depth", "300")
+        assert call("pages", *paths, *more, "--out", tmp_path / "p")[0] == 0
+    code, again = call("replay", "--transcript", skills / "transcripts" / "0001.jsonl", "--json")
+    assert (code, again["differences"]) == (0, [])
+    read_pages(tmp_path / "p" / "pages-b.jsonl", defaults={})
+
+
+def test_metadata_of_any_kind_reaches_a_page_as_json(files, tmp_path):
+    discover(files, tmp_path / "skills")
+    row = {"id": "a", "text": "t", "metadata": {"day": date(2026, 1, 2), "price": Decimal("1.5"), "size": float("nan")}}
+    pl.DataFrame([row]).write_parquet(tmp_path / "d.parquet")
+    paths = ("--documents", tmp_path / "d.parquet", "--queries", files / "queries.jsonl", "--out", tmp_path / "p")
+    call("pages", *paths, "--skills", tmp_path / "skills", "--corpus", "c", "--locale", "en", "--json")
+    page = json.loads((tmp_path / "p" / "pages-a.jsonl").read_text().splitlines()[0])
+    assert page["items"][0]["metadata"] == {"day": "2026-01-02", "price": "1.5", "size": None}
 
 
 def test_stored_outcomes_reach_the_calibrated_router_only_when_asked(files, tmp_path):

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.core.errors import InputError
+from jobs.core.errors import InputError, UsageError
 from jobs.skills import discovery
 from jobs.skills.artefacts import read_index, read_skills
 from jobs.skills.discovery import Options, discover_skills, discovered_views
 from jobs.skills.documents import Document
-from jobs.skills.llm import OFFLINE
-from jobs.skills.planted import ScriptedModel, make_planted
+from jobs.skills.llm import OFFLINE, Reply
+from jobs.skills.planted import ScriptedModel, make_other, make_planted
 from jobs.skills.transcript import replay
 from tests.unit.skills.fakes import QueueModel, WordEncoder
 
@@ -164,6 +164,51 @@ def test_without_a_model_skills_come_from_terms_and_say_so(planted, tmp_path):
     assert 1 <= len(done["skills"]) <= 5
     text = next(iter(tmp_path.glob("*/SKILL.md"))).read_text()
     assert f'model: "{OFFLINE}"' in text
+
+
+class Flaky(ScriptedModel):
+    """The scripted model behind an endpoint that answers the first `answered` calls and is then down."""
+
+    def __init__(self, answered):
+        super().__init__()
+        self.left = answered
+
+    def complete(self, requests):
+        replies = super().complete(requests)
+        kept, self.left = self.left, max(0, self.left - len(replies))
+        return [one if n < kept else Reply(problem="endpoint: down", lost=True) for n, one in enumerate(replies)]
+
+
+@pytest.mark.parametrize("answered", [0, 3, 20, 25])
+def test_what_an_outage_left_unasked_is_asked_the_next_time(planted, tmp_path, answered):
+    first = run(planted.subject.documents, tmp_path, model=Flaky(answered))
+    assert first["usage"]["lost"] > 0
+    done = run(planted.subject.documents, tmp_path, model=ScriptedModel())
+    assert not done["unchanged"]
+    assert {name for one in done["skills"] for name in one["domains"]} == set(planted.domains)
+    assert done["stopped"] == "every cluster is covered"
+    assert run(planted.subject.documents, tmp_path, model=ScriptedModel())["unchanged"]
+
+
+def test_a_domain_that_went_makes_room_for_one_that_came(planted, tmp_path):
+    old, new = planted.domains[0], make_other(planted, seed=3).domains[0]
+    run(planted.subject.documents, tmp_path, model=ScriptedModel())
+    stay = [one for one in planted.subject.documents if not _about(one, old)]
+    come = [one for one in make_other(planted, seed=3).subject.documents if _about(one, new)]
+    come = [replace(one, id=f"new-{one.id}") for one in come]
+    done = run([*stay, *come], tmp_path, model=ScriptedModel())
+    changes = {one["skill_id"]: one for one in done["changes"]}
+    assert changes[f"{old}-terms"]["change"] == "removed"
+    assert changes[f"{old}-terms"]["why"] == "it covers no document any more"
+    assert changes[f"{new}-terms"]["change"] == "added"
+    assert not (tmp_path / f"{old}-terms").exists()
+    assert read_index(tmp_path)["retired"] == []
+
+
+@pytest.mark.parametrize("wrong", [{"max_skills": 0}, {"max_rounds": 0}, {"clusters": -1}, {"seed": -1}])
+def test_options_that_cannot_be_are_refused(wrong):
+    with pytest.raises(UsageError, match="or more"):
+        Options(**wrong)
 
 
 def test_a_corpus_without_text_is_an_error(tmp_path):

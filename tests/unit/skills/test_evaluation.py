@@ -18,9 +18,10 @@ from jobs.skills.llm import OFFLINE, CachedModel, Reply, Request
 from jobs.skills.methods import METHODS
 from jobs.skills.planted import ScriptedModel, make_other, make_planted
 from jobs.skills.retrieval import Retriever
-from jobs.skills.rewriting import Job, LlmRewriter, RewriteOptions
+from jobs.skills.rewriting import Job, LlmRewriter, OfflineRewriter, RewriteOptions
 from jobs.skills.routers import route_calibrated, route_with_model
 from jobs.skills.skill import GENERIC, Skill
+from jobs.skills.terms import Lexicon
 from tests.unit.skills.fakes import QueueModel, WordEncoder
 
 ENCODER = WordEncoder(dimension=256)
@@ -153,6 +154,46 @@ def test_a_rewrite_or_the_query_with_the_reason(replies, options, text, fallback
     assert made.cost.calls == options.samples
 
 
+class Near:
+    """An encoder for which a word is the nearer to any query the longer it is."""
+
+    name, revision = "near", "1"
+
+    def encode(self, texts, *, kind="plain"):
+        return np.array([[1.0 if kind == "query" else len(one)] for one in texts], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("skill", "texts", "text"),
+    [
+        (True, ("aa bbb cccc", "aa bbb dddd"), "a query bbb"),
+        (True, ("aa bbb cccc", "dddd"), "a query"),
+        (True, ("eeeee", "eeeee"), "a query"),
+        (True, (), "a query cccc"),
+        (True, ("query", "query"), "a query"),
+        (False, ("aa eeeee", "aa eeeee", "fffffff"), "a query eeeee"),
+        (False, ("common aa", "common aa"), "a query aa"),
+        (False, (), "a query"),
+    ],
+    ids=[
+        *("the nearest shared word of the skill", "only one result holds it", "none of the skill's", "no results"),
+        *(
+            "asked already",
+            "generic: the nearest shared word",
+            "generic: a common word tells nothing",
+            "nothing at all",
+        ),
+    ],
+)
+def test_a_template_adds_the_one_word_that_results_and_skill_agree_on(skill, texts, text):
+    lexicon = Lexicon(9, {"aa": 1, "bbb": 1, "cccc": 1, "dddd": 1, "eeeee": 1, "fffffff": 1, "common": 8})
+    own = Skill(skill_id="s", name="s", description="d", instruction="i", domains=("aa", "bbb", "cccc", "query"))
+    job = Job(query=QUERY, skill=own if skill else None, texts=texts)
+    (made,) = OfflineRewriter(lexicon, encoder=Near()).rewrite([job])
+    assert made.text == text
+    assert (made.fallback is None) == (text != "a query")
+
+
 def test_samples_need_a_temperature_and_differ():
     with pytest.raises(UsageError, match="all alike"):
         RewriteOptions(samples=2)
@@ -259,8 +300,19 @@ def test_anything_that_can_change_a_reply_changes_its_key(change):
         ({"choices": [{"message": {"content": None, "refusal": "no"}}]}, Reply(problem="refusal", seconds=1.0)),
         ({"choices": []}, Reply(problem="empty reply", seconds=1.0)),
         ({}, Reply(problem="empty reply", seconds=1.0)),
+        ({"choices": "x"}, Reply(problem="empty reply", seconds=1.0)),
+        ({"choices": ["x"]}, Reply(problem="empty reply", seconds=1.0)),
+        ({"choices": [{"message": "x"}], "usage": [1]}, Reply(problem="empty reply", seconds=1.0)),
+        ({"choices": [{"message": {"content": [{"text": "x"}]}}]}, Reply(problem="empty reply", seconds=1.0)),
+        (
+            {"choices": [{"message": {"content": "x\ud800"}}], "usage": {"prompt_tokens": "3", "total_tokens": -1}},
+            Reply(text="x?", seconds=1.0),
+        ),
     ],
-    ids=["text", "cut off", "refusal", "no choice", "nothing"],
+    ids=[
+        *("text", "cut off", "refusal", "no choice", "nothing"),
+        *("choices is text", "a choice is text", "a message is text", "content is a list", "half a pair, odd counts"),
+    ],
 )
 def test_completions_are_text_or_a_problem(body, want):
     assert read_completion(body, seconds=1.0) == want

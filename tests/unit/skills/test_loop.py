@@ -173,6 +173,26 @@ def test_kept_profiles_and_verdicts_are_not_asked_for():
     assert final.skills[0].clusters == (0, 1, 2)
 
 
+def test_a_skill_whose_documents_went_gives_its_room_unless_a_person_holds_it_or_a_verdict_is_lost():
+    base = Skill(skill_id="old", name="old", description="d", instruction="i", domains=("d",), clusters=(7,))
+    state = State(limits=Limits(max_skills=1), clusters=clusters(2))
+
+    def judge(task):
+        fits = "new-one" in {one.skill_id for one in task.skills}
+        return Verdict(cluster=task.clusters[0].id, kind="covered" if fits else "new", skill_id="new-one" * fits)
+
+    def left(skill, verdict=judge):
+        agents = Script(propose=lambda task: (draft("new one"),), judge=verdict)
+        return discover(replace(state, skills=(skill,)), agents)
+
+    final = left(base)
+    assert [one.skill_id for one in final.skills] == ["new-one"]
+    assert [(one.what, one.reason) for one in final.drops] == [("skill old", "it covers no document any more")]
+    for kept in (replace(base, pinned=True), replace(base, edited=True), replace(base, clusters=())):
+        assert [one.skill_id for one in left(kept).skills] == ["old"]
+    assert [one.skill_id for one in left(base, lambda task: None).skills] == ["old"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 5), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_any_answers_end_within_the_bound_of_calls(number, most, rounds, random):
@@ -203,8 +223,12 @@ def test_any_answers_end_within_the_bound_of_calls(number, most, rounds, random)
         ("x" * 80, "x" * 64),
         ("../../etc", "etc"),
         ("日本", ""),
+        ("Generic", "generic-skill"),
+        ("/versions/", "versions-skill"),
+        ("transcripts", "transcripts-skill"),
+        ("!" + "x" * 70, "x" * 64),
     ],
-    ids=["accents", "too long", "a path", "no Latin letter"],
+    ids=["accents", "too long", "a path", "no Latin letter", "reserved", "a folder", "another", "too long again"],
 )
 def test_skill_ids_are_safe_folder_names(name, want):
     assert skill_id_of(name) == want

@@ -29,8 +29,13 @@ FULL = {"name": "n", "description": "d", "instruction": "i", "domains": ["x"]}
         ("I cannot help with that.", "the reply is no JSON object"),
         ('{"domain": "law", "content', "the reply is no JSON object"),
         ("  ", "empty reply"),
+        ("[" * 100_000, "the reply is no JSON object"),
+        ('{"domain":' * 100_000, "the reply is no JSON object"),
     ],
-    ids=["bare", "fenced", "blanks", "missing", "empty", "number", "list", "refusal", "cut off", "nothing"],
+    ids=[
+        *("bare", "fenced", "blanks", "missing", "empty", "number", "list", "refusal", "cut off", "nothing"),
+        *("brackets without end", "objects without end"),
+    ],
 )
 def test_profiles(text, want):
     value, problem = parse.parse_profile(text)

@@ -62,6 +62,14 @@ def test_above_the_exact_size_recall_is_measured():
     assert 0.3 < index.recall <= 1
 
 
+@pytest.mark.parametrize("n", [1, 2, 15, 40, 200])
+def test_inverted_lists_serve_corpora_of_any_size(n):
+    index = Retriever(documents(n), Given(unit(np.random.default_rng(3), n)), exact_up_to=0)
+    assert not index.exact
+    assert index.recall == 1
+    assert [len(one) for one in index.search(["0"], depth=10)] == [min(n, 10)]
+
+
 def test_small_and_empty_corpora():
     index = Retriever(documents(3), Given(unit(np.random.default_rng(2), 3)))
     assert [len(one) for one in index.search(["0"], depth=10)] == [3]
@@ -85,6 +93,16 @@ def test_clusters_are_dense_repeatable_and_never_empty(n, count, seed):
     assert one.sizes.sum() == n
     assert len(one.centroids) <= count
     assert np.allclose(np.linalg.norm(one.centroids, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kinds", [1, 3])
+def test_documents_that_say_the_same_are_few_clusters_without_a_warning(kinds):
+    vectors = unit(np.random.default_rng(4), kinds)[np.arange(100) % kinds]
+    made = fit_clusters(vectors, count=10, seed=0)
+    assert made.sizes.sum() == 100
+    assert len(made.centroids) <= 10
+    assert np.allclose(made.centroids[made.labels], vectors, atol=1e-5)
 
 
 def test_nearest_is_the_same_in_blocks():
