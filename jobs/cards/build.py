@@ -63,7 +63,7 @@ def closest(item: ItemPages, vectors: np.ndarray, *, keep: int) -> Iterator[tupl
     the last of them; so a card and its near-duplicates are whole, whatever else the item has. A quick product (or an
     exact FAISS index, for very many queries) proposes rows, the same product in double precision decides.
     """
-    history = vectors[item.history_vectors]
+    history = np.take(vectors, item.history_vectors, axis=0)
     propose = _by_index if len(history) >= FAISS_FROM else _by_product
     proposals = propose(history, vectors[item.page_vectors], item.thresholds, keep)
     for number, page, threshold, rows in zip(item.pages, item.page_vectors, item.thresholds, proposals, strict=True):

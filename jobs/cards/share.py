@@ -53,15 +53,17 @@ def history_of(spec: dict[str, Any], items: pl.Series, texts: pl.DataFrame) -> t
     """
     scan = scan_files(EVIDENCE, spec["evidence"], columns=HISTORY)
     rows = pooled(scan.filter(pl.col("item_key").is_in(items.implode())).collect())
-    common = rows.filter(pl.col("users") >= spec["min_users"])
-    known = common.join(texts.select("query_key", "vector"), on="query_key")
-    return known, {"rare": rows.height - common.height, "sensitive": common.height - known.height}
+    vectors = texts.select("query_key", "vector")
+    numbers = rows.select("query_key").join(vectors, on="query_key", how="left", maintain_order="left")["vector"]
+    common = rows["users"] >= spec["min_users"]
+    known = rows.with_columns(numbers).filter(common & numbers.is_not_null())
+    return known, {"rare": rows.height - common.sum(), "sensitive": common.sum() - known.height}
 
 
 def pooled(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows by item and query: segments are added up, since a page has none. Without segments the rows as they are."""
     if rows["segment"].null_count() == rows.height:
-        return rows.drop("segment")
+        return rows
     sums = rows.group_by("locale", "item_key", "query_key", maintain_order=True).agg(
         pl.col("impressions", "clicks", "examined", "examined_squared").sum(),
         pl.col("users", "last_shown_day").max(),
@@ -99,7 +101,7 @@ def card_rows(
 def load_array(uri: str) -> np.ndarray:
     """A numpy array of the store: mapped into memory on disk, read from an object store."""
     if not is_object_store(uri):
-        return np.load(uri, mmap_mode="r")
+        return np.asarray(np.load(uri, mmap_mode="r"))  # the subclass doubles the cost of taking few rows
     fs, inner = filesystem(uri)
     with fs.open_input_file(inner) as stream:
         return np.load(stream)
@@ -113,10 +115,11 @@ def _candidates(
     for item in _items(page_items, history, by):
         compared += len(item.history) * len(item.pages)
         for page, kept, cosine in closest(item, vectors, keep=keep):
-            pages.append(np.full(len(kept), page))
+            pages.append(page)
             rows.append(kept)
             similarities.append(cosine)
-    left = page_items[_joined(pages)].select("set", "page_id", "item_id", "corpus", "page_vector", "threshold")
+    page_of_row = np.repeat(np.array(pages, int), [len(kept) for kept in rows])
+    left = page_items[page_of_row].select("set", "page_id", "item_id", "corpus", "page_vector", "threshold")
     right = history[_joined(rows)].drop("item_key", "locale", "examined_squared", "segment", strict=False)
     both = pl.concat([left, right], how="horizontal").with_columns(similarity=pl.Series(_joined(similarities, float)))
     exact = pl.col("vector") == pl.col("page_vector")
@@ -126,12 +129,10 @@ def _candidates(
 
 def _items(page_items: pl.DataFrame, history: pl.DataFrame, by: list[str]) -> Iterator[ItemPages]:
     """The items that have pages and history, with the row numbers of both; no frame is sorted, only numbers are."""
-    groups = history.select(by).unique().join(page_items.select(by).unique(), on=by, how="semi").sort(by)
-    numbered = groups.with_row_index("group")
+    both = _rows_by(page_items, by, "pages").join(_rows_by(history, by, "rows"), on=by).sort(by)
     page_vectors, thresholds = page_items["page_vector"].to_numpy(), page_items["threshold"].to_numpy()
     history_vectors = history["vector"].to_numpy()
-    both = zip(*(_runs(frame, numbered, by) for frame in (page_items, history)), strict=True)
-    for pages, rows in both:
+    for pages, rows in zip(_arrays(both["pages"]), _arrays(both["rows"]), strict=True):
         yield ItemPages(
             history=rows,
             history_vectors=history_vectors[rows],
@@ -141,13 +142,16 @@ def _items(page_items: pl.DataFrame, history: pl.DataFrame, by: list[str]) -> It
         )
 
 
-def _runs(frame: pl.DataFrame, numbered: pl.DataFrame, by: list[str]) -> list[np.ndarray]:
-    """Row numbers of the frame by group, ascending; rows without a group are left out."""
-    group = frame.select(by).join(numbered, on=by, how="left", maintain_order="left")["group"]
-    rows = np.flatnonzero(group.is_not_null().to_numpy())
-    member = group.drop_nulls().to_numpy()
-    order = np.argsort(member, kind="stable")
-    return np.split(rows[order], np.searchsorted(member[order], np.arange(1, numbered.height)))
+def _rows_by(frame: pl.DataFrame, by: list[str], name: str) -> pl.DataFrame:
+    """One row a group with the list of its row numbers, ascending."""
+    return frame.select(by).with_row_index(name).group_by(by).agg(name)
+
+
+def _arrays(lists: pl.Series) -> list[np.ndarray]:
+    """The arrays of a column of lists, none of them empty."""
+    if not len(lists):
+        return []
+    return np.split(lists.explode().to_numpy(), np.cumsum(lists.list.len().to_numpy())[:-1])
 
 
 def _joined(parts: list[np.ndarray], kind: type = int) -> np.ndarray:
