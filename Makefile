@@ -80,6 +80,7 @@ lint: setup ## style and structure
 	@.venv/bin/ruff check .
 	@$(JOBS) setup/structure.py
 	@.venv/bin/hadolint docker/*.Dockerfile
+	@$(JOBS) setup/compose.py
 
 bench-estimators: setup ## estimators of examination and relevance against planted truth and real logs
 	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.estimators

@@ -7,6 +7,7 @@ RUN PIP_CERT=/etc/ssl/certs/ca-certificates.crt SSL_CERT_FILE=/etc/ssl/certs/ca-
     UV_CACHE_DIR=/tmp/uv python3 setup --image airflow \
  && rm -rf /tmp/uv
 COPY --chown=hindcast dags dags
+COPY --chown=hindcast triggers triggers
 ENV PATH=/opt/hindcast/.venv-airflow/bin:/opt/hindcast/.venv/bin:$PATH \
     AIRFLOW_HOME=/data/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/hindcast/dags \

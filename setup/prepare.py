@@ -144,6 +144,11 @@ IMAGES = {
               make=lambda: _environment(".venv-airflow", "requirements/airflow.txt"),
               inputs=("requirements/airflow.txt",)),
     ),
+    "model": (
+        STAGES[0],
+        Stage(name="model-image", meaning="local model server", gib=1, product=f"{SITE}/xllamacpp", make=make_local_llm,
+              inputs=("requirements/local-llm.txt",)),
+    ),
 }  # fmt: skip
 """Stages of the images in docker/: what runs on a server, without what develops and tests it."""
 

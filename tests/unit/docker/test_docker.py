@@ -22,7 +22,7 @@ SECRET = re.compile(r"PASSWORD|SECRET|KEY|SALT")
 
 def test_the_services_are_those_of_the_design() -> None:
     assert set(SERVICES) == {"postgres", "airflow-init", "api-server", "scheduler", "dag-processor", "triggerer",
-                             "spark-master", "spark-worker-1", "spark-worker-2"}  # fmt: skip
+                             "spark-master", "spark-worker-1", "spark-worker-2", "model"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -93,6 +93,26 @@ def test_a_rotated_value_changes_alone_and_a_salt_with_its_id(tmp_path: Path, mo
 
 def test_secrets_are_never_committed() -> None:
     ignored = (ROOT / ".gitignore").read_text().splitlines()
-    assert {"docker/.env", "docker/secrets/"} <= set(ignored)
+    assert {"docker/.env", "docker/airflow.env", "docker/spark.env", "docker/secrets/"} <= set(ignored)
     allowed = {line for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert "!docker" not in allowed, "nor copied into an image"
+    assert {line for line in allowed if "docker" in line} == {"!docker/serve_model.py"}, "nor copied into an image"
+
+
+def test_the_local_model_is_asked_for_by_name() -> None:
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["model"]
+    assert "ports" not in SERVICES["model"], "it asks for no key, so only the network of the services reaches it"
+
+
+def test_what_images_copy_is_what_the_build_is_given() -> None:
+    given = {line[1:].split("/")[0] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    for path in DOCKERFILES:
+        for line in re.findall(r"^COPY (?:--\S+ )*(.+)$", path.read_text(), re.MULTILINE):
+            for source in line.split()[:-1]:
+                assert source.strip("/").split("/")[0].replace("[s]", "s") in given, f"{path.name}: {source}"
+
+
+def test_a_missing_model_is_told_in_one_sentence(capsys: pytest.CaptureFixture) -> None:
+    import serve_model
+
+    assert serve_model.main("/no/such.gguf", 0, 0, 0) == 1
+    assert capsys.readouterr().err == "/no/such.gguf: there is no such file: put a GGUF model there\n"
