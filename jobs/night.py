@@ -37,8 +37,9 @@ def run_flow(ctx: Context, use: Use) -> dict[str, Any]:
     done: dict[str, Any] = {}
     for task in flow(use):
         with ctx.progress.step(qualified(task)) as counts:
+            counts["run"] = ctx.run.key
             done[qualified(task)] = _run_task(ctx, task, done)
-            counts.update(run=ctx.run.key, **counts_of(done[qualified(task)]))
+            counts.update(counts_of(done[qualified(task)]))
     return done
 
 

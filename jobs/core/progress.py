@@ -49,6 +49,10 @@ def step_line(name: str, begun: float, counts: dict[str, Any]) -> str:
     return json.dumps({"step": name, "seconds": seconds, **counts}, default=str, ensure_ascii=False)
 
 
+_ORDINALS = {"", "shard", "sequence"}
+"""Whole numbers that count nothing."""
+
+
 def counts_of(summary: Any) -> dict[str, int]:
     """The whole numbers of a step's summary by name, those of parts (corpora, sets, shards) added up; two levels deep.
     """
@@ -61,7 +65,7 @@ def counts_of(summary: Any) -> dict[str, int]:
 def _numbers(value: Any, *, depth: int) -> Iterator[tuple[str, int]]:
     parts = {"": value} if isinstance(value, list) else value if isinstance(value, dict) else {}
     for name, one in parts.items():
-        if isinstance(one, int) and not isinstance(one, bool) and name:
+        if isinstance(one, int) and not isinstance(one, bool) and name not in _ORDINALS:
             yield name, one
         elif isinstance(one, dict) and depth:
             yield from _numbers(one, depth=depth - 1)

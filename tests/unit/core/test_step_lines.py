@@ -26,7 +26,7 @@ def lines(text):
         ({"rows": 3, "state": "x", "ok": True, "share": 0.5, "none": None}, {"rows": 3}),
         ({"corpora": {"a": {"rows": 3, "users": 1}, "b": {"rows": 4}}}, {"rows": 7, "users": 1}),
         ({"logs": {"pages": 2}, "human": {"pages": 5}}, {"pages": 7}),
-        ([{"labels": 2}, {"labels": 3, "shard": 1}], {"labels": 5, "shard": 1}),
+        ([{"labels": 2}, {"labels": 3, "shard": 1}], {"labels": 5}),
         ({"a": {"b": {"c": {"deep": 1}}}, "days": [1, 2]}, {}),
         (None, {}),
     ],
