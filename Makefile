@@ -18,7 +18,7 @@ unexport PYTHONPATH
 JOBS := .venv/bin/python
 QUIETLY_OFFLINE := $(JOBS) setup/no_network.py
 
-.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full test-ops-full lint audit bench bench-ingest bench-judging bench-skills bench-reports clean distclean
+.PHONY: help setup setup-local-llm setup-object-store setup-s3a setup-browser package lock demo test test-slow test-faults test-ops test-cluster test-browser test-faults-full test-ops-full lint audit bench bench-quick bench-table bench-plot bench-night bench-propensity bench-demo bench-cards bench-judging bench-reports bench-peers bench-ingest bench-estimators bench-pages bench-skills clean distclean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 26
@@ -27,6 +27,7 @@ setup: ## make both environments and fetch the Delta jars (demo and test do it b
 	@command -v $(PYTHON) >/dev/null || { echo "setup: Python 3.11, 3.12 or 3.13 is needed, but there is no $(PYTHON): install it, or name one: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) setup
+	@$(JOBS) -m jobs.core.class_data
 
 setup-local-llm: ## also install the small local model (JUDGE=local)
 	@mkdir -p $(TMPDIR)
@@ -82,27 +83,34 @@ lint: setup ## style and structure
 	@.venv/bin/hadolint docker/*.Dockerfile
 	@$(JOBS) setup/compose.py
 
-bench-estimators: setup ## estimators of examination and relevance against planted truth and real logs
-	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.estimators
-
 audit: ## look every locked package up in a database of known vulnerabilities; says so where it cannot
 	@mkdir -p $(TMPDIR)
 	@if $(PYTHON) setup --audit; then .venv-audit/bin/python setup/audit.py; else echo "audit: nothing could be looked up (see above)"; fi
 
-bench: setup ## the published figures
+bench: setup ## every published figure, one line each: about 45 minutes on two idle cores, 15 GB
 	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks
 
-bench-ingest: setup ## ingestion against DuckDB, UBI events a second, cost of contracts and checks
-	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.ingest
+bench-quick: setup ## the figures that fit into ten minutes
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks --quick
 
-bench-judging: setup ## judging against a bare loop, memory at 100,000 pages, a cached second run
-	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.judging
+bench-table bench-plot: bench-%: setup
+	@$(JOBS) -m benchmarks --$*
 
-bench-skills: setup ## what discovered skills bring and cost, on planted and public corpora
-	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.skills
+bench-table: ## the table of the last run again
+bench-plot: ## draw the history of all runs
 
-bench-reports: setup ## the report at 6,000 pages and 10,000 resamples, and its bootstrap against a plain loop
-	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks.reports
+bench-night bench-propensity bench-demo bench-cards bench-judging bench-reports bench-peers bench-ingest bench-estimators bench-pages bench-skills: bench-%: setup
+	@$(QUIETLY_OFFLINE) $(JOBS) -m benchmarks $*
+
+bench-night: ## a night against full-window re-scans in DuckDB and Polars
+bench-propensity: ## propensity fit against plain EM in numpy
+bench-demo: ## three DAG runs, their longest steps, JVM start-ups
+bench-cards: ## pages and cards, against FAISS called directly
+bench-judging: ## judging against a bare loop, memory at 100,000 pages, a cached second run
+bench-reports: ## the report at 6,000 pages and 10,000 resamples, and its bootstrap against a plain loop
+bench-ingest: ## ingestion against DuckDB, UBI events a second, cost of contracts and checks
+bench-estimators: ## estimators of examination and relevance against planted truth and real logs
+bench-skills: ## what discovered skills bring and cost, on planted and public corpora
 
 image: ## build the jobs image without a Docker engine (root, buildah, debootstrap; 20 GiB)
 	@setup/image.sh

@@ -92,9 +92,19 @@ def measure(names: Sequence[str], *, quick: bool) -> dict:
 
 
 def keep(summary: dict) -> None:
-    """Write the summary, and one line of history: measured value and verdict by figure."""
+    """Write the summary, and one line of history: measured value and verdict by figure.
+
+    Modules that were not measured this time keep their figures in the summary.
+    """
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = OUT / "summary.json"
+    whole = dict(summary)
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        others = [row for row in before["figures"] if row["module"] not in summary["seconds"]]
+        whole["figures"] = sorted(others + summary["figures"], key=lambda row: list(MODULES).index(row["module"]))
+        whole["seconds"] = before["seconds"] | summary["seconds"]
+    path.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     short = {row["name"]: [row["figure"], row["bound"], row["verdict"]] for row in summary["figures"]}
     line = {"at": summary["at"], "quick": summary["quick"], "seconds": summary["seconds"], "figures": short}
     with (OUT / "history.jsonl").open("a", encoding="utf-8") as history:

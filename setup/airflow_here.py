@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from schemas.environment import environment  # noqa: E402 - the checkout is put on the path first
+from jobs.core import class_data  # noqa: E402 - the checkout is put on the path first
+from schemas.environment import environment  # noqa: E402
 
 AIRFLOW = ROOT / ".venv-airflow" / "bin" / "airflow"
 POOLS = (("spark", 1, "Spark drivers on this machine"), ("endpoint", 2, "Shards that ask a model at the same time"))
@@ -41,7 +42,7 @@ def variables(*, config: Path, home: Path, port: int = 8080) -> dict[str, str]:
         "AIRFLOW_CONN_SPARK_DEFAULT": os.environ.get("AIRFLOW_CONN_SPARK_DEFAULT", "spark://local%5B%2A%5D"),
         "HINDCAST_CONFIG": str(config.resolve()),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {LOCAL_JVM}".strip(),
+        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {LOCAL_JVM} {class_data.options()}".strip(),
     }
     return dict(os.environ) | environment(ROOT) | settings
 

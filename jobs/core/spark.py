@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.core import class_data
 from jobs.core.errors import MachineError
 from jobs.core.settings import Spark as SparkSettings
 from jobs.core.storage import is_object_store, spark_uri
@@ -25,6 +26,15 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 _JVM = "-Dderby.system.home={home} -Dlog4j2.configurationFile=file:{log}"
 _LOCAL_JVM = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {_JVM}"
 """Short local runs: one collector thread and the quick compiler save about half of the start-up; not for clusters."""
+
+
+def local_jvm() -> str:
+    """Flags of a JVM on this machine, apart from the class archive."""
+    return _LOCAL_JVM.format(home=_scratch(), log=_LOG)
+
+
+def _scratch() -> str:
+    return os.environ.get("HINDCAST_SCRATCH") or tempfile.gettempdir()
 
 
 def home() -> Path:
@@ -113,7 +123,7 @@ class SparkProvider:
         return not submitted() and self._master().startswith("local")
 
     def _conf(self) -> dict[str, str]:
-        scratch = os.environ.get("HINDCAST_SCRATCH") or tempfile.gettempdir()
+        scratch = _scratch()
         conf = {
             "spark.jars": ",".join([*delta_jars(), *(s3a_jars() if is_object_store(self._store_uri) else [])]),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -133,7 +143,7 @@ class SparkProvider:
         if self._local:
             conf["spark.local.dir"] = scratch  # of a cluster, the machines say it themselves
             conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
-            conf["spark.driver.extraJavaOptions"] = _LOCAL_JVM.format(home=scratch, log=_LOG)
+            conf["spark.driver.extraJavaOptions"] = f"{local_jvm()} {class_data.options()}".strip()
         if submitted():  # the driver's JVM runs already, with the jars, memory and addresses of the submission
             conf = {key: value for key, value in conf.items() if key not in _OF_THE_SUBMISSION}
         if is_object_store(self._store_uri):

@@ -1,8 +1,8 @@
-"""Additive sums per (query, item) over many days of counts: order once, then add along the runs of equal keys.
+"""Additive sums per (query, item) over many days of counts, weighed by a curve.
 
 Whole numbers are added first, per pair and rank, and weighed afterwards: so no sum depends on the order in which
-days were read. Ordering by one hash of the pair instead of by three columns takes a third of the time; a hash that
-stood for two pairs would be seen, and the columns themselves then decide.
+days were read. Mostly in tables of pairs by ranks (jobs.evidence.dense); with segments, or ranks too deep for that,
+rows are sorted and added along the runs of equal keys.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from jobs.core.errors import InputError
+from jobs.evidence.dense import Pairs, by_rank, dense_pairs, inverse_sums, weighed
 
 CurveValues = Mapping[tuple[str | None, int], float]
 """(segment, rank) to examination; (None, rank) serves segments that have no curve of their own."""
@@ -39,7 +40,11 @@ def pair_sums(
     inverse_exposure, with p clipped at `floor`). Pairs that were never shown are left out. InputError where the curve
     lacks a rank.
     """
-    cells = _cells(counts, by_segment=by_segment, segmented=any(segment is not None for segment, _ in curve))
+    segmented = any(segment is not None for segment, _ in curve)
+    pairs = None if by_segment or segmented else dense_pairs(counts)
+    if pairs is not None:
+        return _of_tables(pairs, curve=curve, errors=errors, floor=floor if inverse else None)
+    cells = _cells(counts, by_segment=by_segment, segmented=segmented)
     place, weights = _weights(cells, curve, errors)
     values = _weighed(cells, place, weights) | (_inverse(cells, weights[place, 0], floor) if inverse else {})
     shown = cells.frame.select("query_key", "item_key", "segment")[cells.starts].with_columns(
@@ -47,6 +52,25 @@ def pair_sums(
     )
     lists = shown.with_columns(**_ranks(cells)).filter(pl.col("impressions") > 0)
     return lists.sort("query_key", "item_key", *(["segment"] if by_segment else []))
+
+
+def _of_tables(pairs: Pairs, *, curve: CurveValues, errors: CurveErrors | None, floor: float | None) -> pl.DataFrame:
+    """The columns of `pair_sums` from tables by rank; `floor` asks for the sums of the inverse-weighted estimators."""
+    weights = _table(curve, errors, [], shown=pairs.there.any(axis=0))
+    known = np.nan_to_num(weights[1:])
+    values = weighed(pairs, known)
+    if floor is not None:
+        values |= inverse_sums(pairs, np.maximum(known[:, 0], floor))
+    whole = {"impressions": pairs.shown.sum(axis=1), "clicks": pairs.clicked.sum(axis=1)}
+    offsets, lists = by_rank(pairs)
+    return pl.DataFrame({
+        "query_key": pairs.query, "item_key": pairs.item,
+        "segment": pl.Series([None], dtype=pl.String).new_from_index(0, len(pairs.query)),
+        **{n: v.astype(np.int64) for n, v in (whole | {"interaction": pairs.interaction}).items()},
+        "last_shown_day": pl.Series(pairs.day).cast(pl.Date),
+        **{n: np.ascontiguousarray(v) for n, v in values.items()},
+        **{n: _lists(n, v, offsets) for n, v in lists.items()},
+    })  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,29 +91,13 @@ def _cells(counts: pl.DataFrame, *, by_segment: bool, segmented: bool) -> _Cells
     pair = ["query_key", "item_key", *(["segment"] if by_segment else [])]
     keys = list(dict.fromkeys([*pair, "rank", *(["segment"] if segmented else [])]))
     rows = counts.select(*keys, "event_day", *_COUNTED)
-    order = None if by_segment or segmented else _hash_order(rows)
-    rows = rows.sort(keys) if order is None else rows[order]
+    rows = rows.sort(keys)
     first = _starts(rows, keys)
     day = np.where(rows["impressions"].to_numpy() > 0, rows["event_day"].to_physical().to_numpy(), -(2**31))
     sums = {n: pl.Series(n, _add(rows[n].to_numpy(), first)) for n in _COUNTED}
     frame = rows.select(keys)[first].with_columns(**sums, day=pl.Series("day", _latest(day, first)))
     frame = frame if "segment" in keys else frame.with_columns(pl.lit(None, pl.String).alias("segment"))
     return _Cells(frame, _starts(frame, pair))
-
-
-def _hash_order(rows: pl.DataFrame) -> np.ndarray | None:
-    """An order that brings each pair together, its ranks ascending; None if two pairs share a hash."""
-    query, item = (rows[n].to_numpy().view(np.uint64) for n in ("query_key", "item_key"))
-    with np.errstate(over="ignore"):
-        mixed = query * np.uint64(0x9E3779B97F4A7C15) ^ item * np.uint64(0xC2B2AE3D27D4EB4F)
-        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    code = (mixed & ~np.uint64(1023)) | rows["rank"].to_numpy().astype(np.uint64)  # ranks are at most 1,000
-    order = np.argsort(code)
-    pair = code[order] >> np.uint64(10)
-    same = pair[1:] == pair[:-1]
-    query, item = query[order], item[order]
-    clash = same & ((query[1:] != query[:-1]) | (item[1:] != item[:-1]))
-    return None if clash.any() else order
 
 
 def _starts(rows: pl.DataFrame, keys: list[str]) -> np.ndarray:
@@ -125,13 +133,20 @@ def _weights(cells: _Cells, curve: CurveValues, errors: CurveErrors | None) -> t
     """Row of each cell in a small table of its segment and rank, and that table: examination, then error factors."""
     names = sorted({segment for segment, _ in curve if segment is not None})
     rank = cells.column("rank").astype(np.int64)
-    deepest = int(rank.max(initial=0))
+    shown = np.bincount(rank, minlength=1)[1:] > 0
+    table = _table(curve, errors, names, shown=shown)
+    return _codes(cells.frame["segment"], names) * (len(shown) + 1) + rank, table
+
+
+def _table(curve: CurveValues, errors: CurveErrors | None, names: list[str], *, shown: np.ndarray) -> np.ndarray:
+    """Examination and error factors by segment (none, then `names`) and rank from 0; NaN for ranks not in `shown`."""
     factors = max((len(v) for v in (errors or {}).values()), default=0)
-    table = np.full(((len(names) + 1) * (deepest + 1), 1 + factors), np.nan)
+    ranks = len(shown) + 1
+    table = np.full(((len(names) + 1) * ranks, 1 + factors), np.nan)
     for row, name in enumerate([None, *names]):
-        for k in np.flatnonzero(np.bincount(rank, minlength=deepest + 1)).tolist():
-            table[row * (deepest + 1) + k] = _entry(curve, errors or {}, name, k, factors)
-    return _codes(cells.frame["segment"], names) * (deepest + 1) + rank, table
+        for k in (np.flatnonzero(shown) + 1).tolist():
+            table[row * ranks + k] = _entry(curve, errors or {}, name, k, factors)
+    return table
 
 
 def _entry(curve: CurveValues, errors: CurveErrors, segment: str | None, rank: int, factors: int) -> list[float]:
