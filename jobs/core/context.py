@@ -71,14 +71,18 @@ class Context:
         """
         return self.pin(step, summary, versions={t: self.store.version(t) for t in tables})
 
-    def pin(self, step: str, summary: dict[str, Any], *, versions: dict[str, int | None]) -> dict[str, Any]:
+    def pin(
+        self, step: str, summary: dict[str, Any], *, versions: dict[str, int | None], keep_head: bool = False
+    ) -> dict[str, Any]:
         """`record` with table versions that someone else wrote, such as those of a published night.
 
         The head (windows, configuration, code) is always that of the last step; steps that were computed with other
-        windows leave the manifest, so that no later step can take their tables for this run's.
+        windows leave the manifest, so that no later step can take their tables for this run's. `keep_head`: what is
+        recorded computed nothing, so the head stays that of who did.
         """
         with self.store.documents.lock(f"manifest-{self.run.key}"):
-            manifest = with_head(self.manifest(), self._head())
+            manifest = self.manifest()
+            manifest = manifest if keep_head else with_head(manifest, self._head())
             at = {"finished_at": self.now().isoformat(timespec="seconds"), "settings": manifest["config_sha256"]}
             manifest["steps"][step] = {**summary, **at}
             manifest["tables"].update(versions)

@@ -3,16 +3,20 @@
 import json
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 from deltalake import DeltaTable
 
+from jobs.core.progress import Progress
 from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider, read_delta, s3a_jars
 from jobs.core.storage import storage_options
 from jobs.core.tables import Store
+from jobs.housekeeping import Work, keep_house
 from schemas.catalog import TABLES
-from tests.cluster.conftest import BUCKET, SECRET, Prepared, prepare
+from tests.cluster.conftest import BUCKET, ROOT, SECRET, Prepared, prepare
 from tests.cluster.test_standalone import different, filled
 from tests.e2e.test_tiny_night import RUN
 
@@ -93,3 +97,18 @@ def test_spark_and_delta_rs_open_every_table_over_s3a(remote, keys):
         spark.stop()
     assert len(counts) >= 14
     assert {name: pair for name, pair in counts.items() if pair[0] != pair[1]} == {}
+
+
+def test_a_store_in_a_bucket_is_looked_after_and_reproduced(remote, night):
+    """Last of this file: joined files, vacuumed leftovers, and every figure of the report again."""
+    store, settings = remote.store(), load_settings(remote.config)
+    store.documents.write_bytes("tables/evidence/run=none/part-left.parquet", b"by a killed task")
+    rules = settings.housekeeping.model_copy(update={"grace_hours": 0})
+    done = keep_house(Work(store=store, settings=settings, rules=rules, dry_run=False, progress=Progress(None)))
+    assert done["vacuum"]["evidence"]["files"] >= 1 and done["runs"]["runs"] == []
+    assert not store.exists("tables/evidence/run=none/part-left.parquet")
+    assert different(store, night[1]) == []
+    command = [sys.executable, "-m", "jobs", "reproduce", RUN, "--config", str(remote.config), "--json"]
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stdout[-2000:] + again.stderr[-2000:]
+    assert json.loads(again.stdout.splitlines()[-1])["identical"]

@@ -129,6 +129,17 @@ def test_a_run_that_is_computed_again_has_the_head_of_its_last_step(store, chang
             again.table_version("evidence")
 
 
+def test_what_only_moves_references_leaves_the_head_to_who_computed(store, monkeypatch):
+    """Forgetting names the newest versions in old manifests; their figures are still those of the old code."""
+    ctx_of(store, evidence={"min_users": 7}).pin("evidence", {}, versions={"evidence": 1})
+    before = store.read_json("runs/night-2026-11-20/manifest.json")
+    monkeypatch.setattr(context, "code_sha256", lambda: "f" * 64)
+    ctx_of(store).pin("forget", {"by": "x"}, versions={"evidence": 2}, keep_head=True)
+    after = store.read_json("runs/night-2026-11-20/manifest.json")
+    assert after.pop("tables") == {"evidence": 2} and set(after.pop("steps")) == {"evidence", "forget"}
+    assert after == {k: v for k, v in before.items() if k not in ("tables", "steps")}
+
+
 def test_what_has_changed_since_is_told(store, monkeypatch):
     ctx = ctx_of(store, evidence={"min_users": 7})
     ctx.record("evidence", {})
