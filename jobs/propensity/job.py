@@ -3,6 +3,7 @@ impressions.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,9 +96,11 @@ def _fit_run(*, config: str, day: str, launch: str, run_: str, estimator: str, j
 
 def _fit_files(paths: list[str], *, columns: str, randomised: bool, options: Options) -> Curve:
     from jobs.propensity.estimate import fit
-    from jobs.propensity.logfile import read_impressions
+    from jobs.propensity.logfile import read_log
 
-    return fit(read_impressions(paths, columns=columns, randomised=randomised), options=options)
+    log = read_log(paths, columns=columns, randomised=randomised)
+    curve = fit(log.counts, options=options)
+    return replace(curve, warnings=(*curve.warnings, *log.notes))
 
 
 def _short(curve: Curve) -> dict[str, Any]:

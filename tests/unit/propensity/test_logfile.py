@@ -13,7 +13,7 @@ from benchmarks.estimator_real import ADJACENT, BANDIT, EM, YANDEX, YANDEX_COLUM
 from benchmarks.planted_counts import relative_error, two_rankers
 from jobs.core.errors import InputError, UsageError
 from jobs.propensity.job import app
-from jobs.propensity.logfile import read_impressions
+from jobs.propensity.logfile import read_impressions, read_log
 
 CSV = 'q,doc,pos,c\nshoes,a,1,1\nshoes,a,1,0\nshoes,b,2,0\n"tv, 55",a,1,1\n'
 COLUMNS = "query=q,item=doc,rank=pos,click=c"
@@ -70,6 +70,59 @@ def test_what_cannot_be_read_is_named(tmp_path, columns, text, error, message):
 
     with pytest.raises(error, match=message):
         fit(read_impressions([path], columns=columns), options=Options(replicates=0))
+
+
+YES_NO = [("1", "0"), ("true", "false"), ("True", "FALSE"), ("yes", "no"), (" 1.0", "0.0"), ("t", "f")]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize(("yes", "no"), YES_NO)
+@pytest.mark.parametrize(
+    "dirty", [("c", "maybe"), ("c", None), ("pos", "x"), ("pos", "1.5"), ("doc", None), ("pos", "true"), None]
+)
+def test_a_dirty_cell_costs_its_row_and_is_named(tmp_path, kind, yes, no, dirty):
+    rows = [{"q": f"q{i % 7}", "doc": f"d{i}", "pos": str(i % 5 + 1), "c": yes if i % 3 else no} for i in range(40)]
+    clean, line = len(rows), 31 if kind != ".csv" else 32
+    if dirty:
+        rows[30][dirty[0]], clean = dirty[1], clean - 1
+    path = tmp_path / f"log{kind}"
+    frame = pl.DataFrame(rows)
+    {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}[kind](path)
+    log = read_log([str(path)], columns=COLUMNS)
+    assert log.counts["impressions"].sum() == clean
+    assert log.counts["clicks"].sum() == sum(i % 3 > 0 for i in range(40) if not dirty or i != 30)
+    assert len(log.notes) == bool(dirty)
+    if dirty:
+        value = "empty" if dirty[1] is None else repr(dirty[1])
+        assert "1 of 40 rows" in log.notes[0]
+        assert f"first line {line}: " in log.notes[0]
+        assert f" is {value}; they are left out" in log.notes[0]
+
+
+def test_a_dirty_cell_after_any_number_of_clean_rows_is_the_same(tmp_path):
+    body = "".join(f"q{i % 9},d,1,{i % 2}\n" for i in range(120_000))
+    log = read_log([write(tmp_path, "log.csv", f"q,doc,pos,c\n{body}q1,d,1,maybe\n")], columns=COLUMNS)
+    assert log.counts["impressions"].sum() == 120_000
+    assert "first line 120002: click is 'maybe'" in log.notes[0]
+
+
+def test_many_dirty_cells_are_refused_with_line_and_value(tmp_path):
+    path = write(tmp_path, "log.csv", "q,doc,pos,c\na,x,1,0\na,y,2,perhaps\n")
+    with pytest.raises(InputError, match=r"1 of 2 rows .* line 3: click is 'perhaps'"):
+        read_log([path], columns=COLUMNS)
+
+
+def test_ids_of_a_csv_stay_text(tmp_path):
+    text = "q,doc,pos,c\n" + "".join(f"007,{item},{k},1\n" for item, k in (("01", 1), ("1", 2), ("1.0", 3)))
+    assert read_impressions([write(tmp_path, "log.csv", text)], columns=COLUMNS)["item_key"].n_unique() == 3
+
+
+def test_the_curve_says_what_was_left_out(tmp_path):
+    body = "".join(f"q{i % 30},d{i % 4},{i % 3 + 1},{i % 2}\n" for i in range(900))
+    path = write(tmp_path, "log.csv", f"q,doc,pos,c\n{body}q1,d1,1,maybe\n")
+    result = CliRunner().invoke(app, ["fit", "--impressions", path, "--columns", COLUMNS, "--bootstrap", "5", "--json"])
+    warnings = json.loads(result.output.splitlines()[-1])["warnings"]
+    assert any("1 of 901 rows" in w and "'maybe'" in w for w in warnings)
 
 
 def test_a_missing_file_is_named():
