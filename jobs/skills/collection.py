@@ -51,7 +51,8 @@ def find_subjects(path: Path) -> list[SubjectFiles]:
 def read_subjects(documents: Path, queries: Path, qrels: Path) -> list[Subject]:
     """Read documents, queries and labels; the three may be one collection's folder, or separate files.
 
-    With separate files a query's own `subject` makes the subjects, over the same documents.
+    With separate files a query's own `subject` makes the subjects, over the same documents. Of a folder only the
+    labelled queries are taken: BEIR keeps those of its training part in the same file.
     """
     parts = find_subjects(documents)
     if len(parts) > 1 or parts[0].documents != documents:
@@ -87,12 +88,11 @@ def _by_subject(documents: list[Document], queries: list[RetrievalQuery], qrels:
 def _read(files: SubjectFiles) -> Subject:
     if not files.queries or not files.qrels:
         raise InputError(f"{files.documents.parent}: no queries or no qrels found beside the documents")
-    return Subject(
-        name=files.name,
-        documents=tuple(read_documents(files.documents)),
-        queries=tuple(read_queries(files.queries, subject=files.name)),
-        qrels=read_qrels(files.qrels),
-    )
+    qrels = read_qrels(files.qrels)
+    queries = tuple(one for one in read_queries(files.queries, subject=files.name) if one.id in qrels.grades)
+    if not queries:
+        raise InputError(f"{files.qrels} labels no query of {files.queries}: give the labels of these queries")
+    return Subject(name=files.name, documents=tuple(read_documents(files.documents)), queries=queries, qrels=qrels)
 
 
 def _bright(path: Path) -> list[SubjectFiles]:

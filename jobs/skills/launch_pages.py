@@ -33,6 +33,8 @@ def write_pages(
     """Write pages-a.jsonl and pages-b.jsonl into `out`; queries whose page would be empty are left out of both."""
     plain_name(corpus, kind="corpus")
     check_deployable(method)
+    if not locale:
+        raise UsageError("--locale is missing: name that of the log, without it no page finds its evidence")
     if depth < 1:
         raise UsageError(f"--depth is {depth}: a page has 1 item or more")
     asked = distinct(read_queries(queries), corpus=corpus, locale=locale)
@@ -58,10 +60,11 @@ def write_pages(
 
 
 def distinct(queries: Sequence[RetrievalQuery], *, corpus: str, locale: str) -> tuple[RetrievalQuery, ...]:
-    """The queries without those that have the key of an earlier one: a query has one page a system."""
+    """The queries without empty ones and those that have the key of an earlier one: a query has one page a system."""
     found: dict[str, RetrievalQuery] = {}
     for one in queries:
-        found.setdefault(_key(one, corpus, locale), one)
+        if normalise_query(one.text, locale=locale):
+            found.setdefault(_key(one, corpus, locale), one)
     return tuple(found.values())
 
 

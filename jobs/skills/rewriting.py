@@ -183,9 +183,10 @@ class OfflineRewriter:
 
 def rewritten(job: Job, texts: Sequence[str], *, joined: bool, cost: Cost, problem: str) -> Rewrite:
     """The rewrite made of what was written; without any usable text the original query, with the problem."""
-    usable = [text for text in texts if text.strip()]
+    empty = not job.query.text.strip()
+    usable = [text for text in texts if text.strip() and not empty]
     if not usable:
-        reason = problem or "nothing was written"
+        reason = "the query holds no text" if empty else problem or "nothing was written"
         return Rewrite(query_id=job.query.id, skill_id=job.skill_id, text=job.query.text, fallback=reason, cost=cost)
     text = " ".join([job.query.text, *usable] if joined else usable)
     return Rewrite(query_id=job.query.id, skill_id=job.skill_id, text=text, cost=cost)

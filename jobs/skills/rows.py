@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,23 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a UTF-8 text file, gzip or not; empty lines are left out."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
+        with opener(path, "rt", encoding="utf-8-sig") as file:
             yield from ((n, line.rstrip("\r\n")) for n, line in enumerate(file, start=1) if line.strip())
     except UnicodeDecodeError as problem:
         raise InputError(f"{path} is not UTF-8 ({problem.reason} at byte {problem.start}): convert it") from problem
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise InputError(f"{path} is no whole gzip file ({problem}): compress it again, or drop .gz") from problem
 
 
 def _folder_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if (path / "_delta_log").is_dir():
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
 
-        table = DeltaTable(str(path)).to_pyarrow_table()
+        try:
+            table = DeltaTable(str(path)).to_pyarrow_table()
+        except DeltaError as problem:
+            raise InputError(f"{path} is no readable Delta table ({problem}): write it again") from problem
         yield from ((f"{path} row {n}", row) for n, row in enumerate(table.to_pylist(), start=1))
         return
     files = sorted(file for file in path.rglob("*") if file.suffix == ".parquet" or file.name.endswith(JSON_LINES))
@@ -63,7 +70,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in text_lines(path):
         try:
             row = json.loads(line)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise InputError(f"{path} line {number} is no JSON ({problem}): correct it") from problem
         if not isinstance(row, dict):
             raise InputError(f"{path} line {number} holds {type(row).__name__}: each line must be one JSON object")
@@ -71,10 +78,14 @@ def _json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    from pyarrow import parquet
+    from pyarrow import ArrowException, parquet
 
     number = 0
-    for batch in parquet.ParquetFile(path).iter_batches(batch_size=8192):
-        for row in batch.to_pylist():
-            number += 1
-            yield f"{path} row {number}", row
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=8192):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path} row {number}", row
+    except (ArrowException, OSError) as problem:
+        first_line = str(problem).splitlines()[0]
+        raise InputError(f"{path} is no readable Parquet file ({first_line}): write it again") from problem

@@ -77,6 +77,32 @@ def test_bad_documents_are_named(tmp_path, content, message):
         read_documents(tmp_path / "d.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("d.parquet", b"PAR1 and no more", "no readable Parquet"),
+        ("d.parquet", b"", "no readable Parquet"),
+        ("d.jsonl.gz", gzip.compress(b'{"id": "a", "text": "b"}\n')[:-9], "no whole gzip"),
+        ("d.jsonl.gz", b'{"id": "a", "text": "b"}\n', "no whole gzip"),
+        ("d.jsonl.gz", b"\x1f\x8b", "no whole gzip"),
+        ("d.jsonl", b"[" * 100_000, "no JSON"),
+        ("d.jsonl", '{"id": "a", "text": "ü"}'.encode("latin-1"), "not UTF-8"),
+        ("_delta_log/0.json", b"{}", "no readable Delta"),
+    ],
+    ids=["parquet", "nothing", "cut off", "not zipped", "two bytes", "brackets", "encoding", "delta"],
+)
+def test_files_that_are_broken_are_named(tmp_path, name, content, message):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_documents(tmp_path if "/" in name else tmp_path / name)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):
+    (tmp_path / "d.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "a", "text": "b"}\n')
+    assert [one.id for one in read_documents(tmp_path / "d.jsonl")] == ["a"]
+
+
 def test_other_files_are_refused(tmp_path):
     with pytest.raises(NotThereError, match="does not exist"):
         read_documents(tmp_path / "none.jsonl")
@@ -139,11 +165,15 @@ def test_three_files_are_subjects_by_their_queries(tmp_path):
 
 def test_a_beir_folder_is_read_as_it_is(tmp_path):
     lines(tmp_path / "corpus.jsonl", [{"_id": "a", "title": "A", "text": "first"}])
-    lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "one"}])
+    lines(tmp_path / "queries.jsonl", [{"_id": "of-training", "text": "none"}, {"_id": "q1", "text": "one"}])
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\n")
     (one,) = read_subjects(tmp_path, tmp_path, tmp_path)
     assert (one.documents[0].content, one.queries[0].text, one.qrels.relevant("q1")) == ("A\nfirst", "one", {"a"})
+    assert len(one.queries) == 1
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nother\ta\t1\n")
+    with pytest.raises(InputError, match="labels no query"):
+        read_subjects(tmp_path, tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["files", "folders"])

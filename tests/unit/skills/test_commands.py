@@ -152,6 +152,10 @@ def test_a_batch_of_queries_is_rewritten(files, tmp_path):
          "without --model"),
         (["evaluate", "--documents", "d", "--queries", "q", "--qrels", "r", "--skills", "s", "--out", "o",
           "--methods", "?"], 2, "unknown method"),
+        (["pages", "--documents", "d", "--queries", "q", "--skills", "s", "--out", "o", "--corpus", "c"], 2,
+         "--locale"),
+        (["pages", "--documents", "d", "--queries", "q", "--skills", "s", "--out", "o", "--locale", "en"], 2,
+         "corpus"),
         (["replay", "--transcript", "none.jsonl"], 1, "does not exist"),
     ],
 )  # fmt: skip
@@ -235,7 +239,8 @@ def test_stored_outcomes_reach_the_calibrated_router_only_when_asked(files, tmp_
 
 
 def test_a_query_has_one_page_a_system():
-    asked = [RetrievalQuery(id=name, text=text) for name, text in (("1", "One"), ("2", "two"), ("3", " one "))]
+    texts = (("1", "One"), ("2", "two"), ("3", " one "), ("4", ""), ("5", " \t"))
+    asked = [RetrievalQuery(id=name, text=text) for name, text in texts]
     assert [one.id for one in launch_pages.distinct(asked, corpus="c", locale="en")] == ["1", "2"]
 
 

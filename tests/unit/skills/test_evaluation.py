@@ -194,6 +194,14 @@ def test_a_template_adds_the_one_word_that_results_and_skill_agree_on(skill, tex
     assert (made.fallback is None) == (text != "a query")
 
 
+@pytest.mark.parametrize("empty", ["", "  "])
+def test_a_query_without_text_stays_one(empty):
+    job = Job(query=RetrievalQuery(id="q", text=empty), skill=SKILL, texts=("law", "law"))
+    for writer in (OfflineRewriter(Lexicon(1, {}), encoder=Near()), LlmRewriter(QueueModel({"rewrite": "x"}))):
+        (made,) = writer.rewrite([job])
+        assert (made.text, made.fallback) == (empty, "the query holds no text")
+
+
 def test_samples_need_a_temperature_and_differ():
     with pytest.raises(UsageError, match="all alike"):
         RewriteOptions(samples=2)
