@@ -328,13 +328,18 @@ def load_settings(path: str | Path | None, *, environment: dict[str, str] | None
     try:
         return _with_package(Settings.model_validate(merged))
     except ValidationError as error:
-        raise SettingsError(f"{path or 'settings'}: " + "; ".join(map(_told, error.errors()))) from None
+        raise SettingsError(f"{path or 'settings'}: {mismatches(error)}") from None
 
 
 def _with_package(settings: Settings) -> Settings:
     """`[spark] package` resolved like every path of the file; sessions know no root."""
     spark = settings.spark.model_copy(update={"package": settings.path(settings.spark.package)})
     return settings.model_copy(update={"spark": spark})
+
+
+def mismatches(error: ValidationError, *, table: str = "") -> str:
+    """Every value that does not fit, with its path (below `table`), on one line."""
+    return "; ".join(f"{table}{'.' if table else ''}{_told(one)}" for one in error.errors())
 
 
 def _told(error: Any) -> str:
