@@ -3,6 +3,7 @@
     python -m benchmarks [--quick] [MODULE ...]    measure; 1 if a bound is missed
     python -m benchmarks --table                   the table of the last run, from out/bench/summary.json
     python -m benchmarks --plot                    the figures with bounds over the runs of out/bench/history.jsonl
+    python -m benchmarks --extrapolate             on paper: a night at a billion impressions a day
 
 The summary goes to out/bench/summary.json, one line a run to out/bench/history.jsonl.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 
+from benchmarks.extrapolate import on_paper
 from benchmarks.lines import COLLECTED, FIGURES, OUT, Line, read, sentence, table
 
 PEERS = ("duckdb", "polars", "numpy", "scipy", "faiss-cpu", "openai", "sentence-transformers", "pyspark", "deltalake")
@@ -169,6 +171,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="what fits into ten minutes")
     parser.add_argument("--table", action="store_true", help="print the table of the last run")
     parser.add_argument("--plot", action="store_true", help="draw the history")
+    parser.add_argument("--extrapolate", action="store_true", help="a night at a billion impressions a day, on paper")
     options = parser.parse_args()
     unknown = sorted(set(options.modules) - set(MODULES))
     if unknown:
@@ -176,6 +179,9 @@ def main() -> int:
         return 2
     if options.plot:
         return plot()
+    if options.extrapolate:
+        print(on_paper(last()))
+        return 0
     if options.table:
         return show(last())
     chosen = [name for name, one in MODULES.items() if not options.quick or one.quick is not None]

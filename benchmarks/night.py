@@ -173,6 +173,7 @@ def figures(nights: dict[int, Night]) -> list[Line]:
     for size, night in sorted(nights.items()):
         wall = {100: 1.0, 20: 2.5}.get(size // 1_000_000)
         lines.append(_ratio_line(night, "duckdb", "wall", wall))
+        lines += _reported(night)
         if size >= 100_000_000:
             lines.append(_ratio_line(night, "polars", "wall", 0.8))
             lines.append(_ratio_line(night, "duckdb", "peak memory", 0.8))
@@ -191,6 +192,24 @@ def _ratio_line(night: Night, peer: str, what: str, bound: float | None) -> Line
     name = f"steady night, {_size(night.given)}: {what} / {peer}"
     note = f"{night.note('steady')}; {night.note(peer)}"
     return at_most(name, value, bound, note=note) if bound else Line(name, f"{value:.4f}", note=note)
+
+
+def _reported(night: Night) -> list[Line]:
+    """Processor seconds, memory and stored bytes, from which `--extrapolate` reckons."""
+    name = f"steady night, {_size(night.given)}"
+    spent, peak = (median(getattr(one, what) for one in night.runs["steady"]) for what in ("processor", "gib"))
+    sizes = {table: _stored(night.given, table) for table in ("impressions", "daily_counts", "daily_users")}
+    stored = ", ".join(f"{table} {size:.1f}" for table, size in sizes.items())
+    return [
+        Line(f"{name}: processor seconds", f"{spent:.2f}"),
+        Line(f"{name}: peak memory, GiB", f"{peak:.2f}"),
+        Line(f"{name}: stored bytes an impression", f"{sum(sizes.values()):.2f}", note=stored),
+    ]
+
+
+def _stored(given: Input, table: str) -> float:
+    files = Store(str(given.after.absolute())).files(table)
+    return sum(file.size for file in files) / given.impressions
 
 
 def _first_build(night: Night) -> Line:
