@@ -9,10 +9,9 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import date, datetime
+from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any
-from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
@@ -26,8 +25,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from jobs.core.contracts import check_readable, check_writable
 from jobs.core.errors import ConflictError, ContractError, NotThereError
 from jobs.core.storage import Files, filesystem, rust_uri, storage_options
+from jobs.core.table_files import DataFile, data_file, read_files, scan_files, str_of
 from schemas.catalog import table as declared
 from schemas.contract import Table
+
+__all__ = ["DataFile", "StagedFile", "Store", "read_files", "scan_files", "stage"]
 
 KEPT_LOG = {"delta.logRetentionDuration": "interval 36500 days", "delta.enableExpiredLogCleanup": "false"}
 """Manifests name versions for as long as their runs are kept; by default the log forgets versions after 30 days."""
@@ -37,18 +39,6 @@ NO_CLEANUP = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_lo
 
 Where = Mapping[str, Any]
 """Partition column to a literal, or to a list of literals."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataFile:
-    """A live file of a table version: absolute URI, partition values as text, rows, and minima/maxima of columns."""
-
-    uri: str
-    partition: dict[str, str]
-    rows: int
-    size: int
-    low: dict[str, Any] = field(default_factory=dict)
-    high: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +101,7 @@ class Store:
     def live_files(self, table: str, found: DeltaTable) -> list[DataFile]:
         """Every live file of an opened version, in a stable order."""
         rows = pl.DataFrame(found.get_add_actions(flatten=True)).to_dicts()
-        files = (_data_file(self.table_uri(table), declared(table).partition, row) for row in rows)
+        files = (data_file(self.table_uri(table), declared(table).partition, row) for row in rows)
         return sorted(files, key=lambda f: f.uri)
 
     def delta(self, table: str, *, version: int | None = None) -> DeltaTable | None:
@@ -140,7 +130,7 @@ class Store:
         Returns the new version. Raises ContractError listing every mismatch; an empty frame empties the partition.
         """
         spec = declared(table)
-        literal = {p: _text(where[p]) for p in spec.partition}
+        literal = {p: str_of(where[p]) for p in spec.partition}
         fixed = frame.with_columns(pl.lit(where[p]).alias(p) for p in spec.partition if p not in frame.columns)
         for p in spec.partition:
             _check_partition(spec, fixed, p, literal[p])
@@ -155,10 +145,11 @@ class Store:
         """
         spec = declared(table)
         files = [f if isinstance(f, StagedFile) else StagedFile(**f) for f in staged]
-        literal = [{p: _text(r[p]) for p in spec.partition} for r in replaced]
+        literal = [{p: str_of(r[p]) for p in spec.partition} for r in replaced]
         strangers = [f.partition for f in files if f.partition not in literal]
         if strangers:
             raise ContractError(f"{table}: files of partition {strangers[0]} were staged but it is not being replaced")
+        self._check_there(table, files)
         version = self.version(table)
         for group in _grouped(spec, literal):
             version = self._commit(table, [f for f in files if f.partition in group], group)
@@ -172,6 +163,16 @@ class Store:
         found = self._open(table, None, missing_ok=True)
         gone = [] if found is None else found.vacuum(0, dry_run=False, enforce_retention_duration=False)
         return len(gone)
+
+    def _check_there(self, table: str, files: list[StagedFile]) -> None:
+        """ContractError unless every staged file is in the store as seen from here: executors may see another disk."""
+        there = {f.path: self.files_.size(f"tables/{table}/{f.path}") for f in files}
+        lost = [f"{f.path} ({there[f.path]} of {f.size} bytes)" for f in files if there[f.path] != f.size]
+        if lost:
+            raise ContractError(
+                f"{table}: {len(lost)} of {len(files)} files that tasks wrote are not in {self.uri} as seen from here,"
+                f" such as {lost[0]}: driver and executors need one shared store; nothing was committed"
+            )
 
     def _commit(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
         attempts = Retrying(
@@ -266,7 +267,7 @@ def stage(
     Pure of any session: runs in Spark tasks as well as in the driver. `cuts` are row numbers at which a new row group
     starts (ascending, without 0), so that a reader can prune by key range. Returns what a commit needs.
     """
-    literal = {p: _text(partition[p]) for p in spec.partition}
+    literal = {p: str_of(partition[p]) for p in spec.partition}
     fixed = frame.select(spec.names) if set(spec.names) == set(frame.columns) else frame
     problems = spec.problems(fixed)
     if problems:
@@ -293,64 +294,9 @@ def _write_parquet(uri: str, data: pa.Table, *, cuts: list[int], compression: st
     return fs.get_file_info(inner).size
 
 
-def read_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.DataFrame:
-    """Rows of the given files with the declared columns (or `columns`), partition columns included; empty if none.
-
-    Pure of any session. A column that the contract gained after a file was written reads as null.
-    """
-    wanted = columns or spec.names
-    kinds = {n: t for n, t in spec.polars().items() if n in wanted}
-    frames = [_read_one(spec, file, kinds) for file in files]
-    empty = pl.DataFrame(schema=kinds)
-    return pl.concat([empty, *frames], how="vertical").select(wanted) if frames else empty.select(wanted)
-
-
-def scan_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.LazyFrame:
-    """The given files as one lazy frame with the declared columns (or `columns`), partition columns included.
-
-    For tasks: filters reach the files, so that row groups outside a key range are not read. Empty if no file is given.
-    """
-    kinds = {n: t for n, t in spec.polars().items() if n in (columns or spec.names)}
-    scans = [_scan_one(spec, file, kinds) for file in files]
-    return pl.concat(scans) if scans else pl.LazyFrame(schema=kinds)
-
-
-def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:
-    uri = rust_uri(file.uri)
-    scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False)
-    there = set(scan.collect_schema().names())
-    stored = [
-        pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n)
-        for n, t in kinds.items()
-        if n not in spec.partition
-    ]
-    literals = [_literal(file.partition[n], t).alias(n) for n, t in kinds.items() if n in spec.partition]
-    return scan.select(*stored).with_columns(literals).select(list(kinds))
-
-
-def _read_one(spec: Table, file: DataFile, kinds: dict) -> pl.DataFrame:
-    if all(n in spec.partition for n in kinds):
-        literals = [_literal(file.partition[n], t).alias(n) for n, t in kinds.items()]
-        return pl.DataFrame({"n": [None] * file.rows}).select(literals)
-    return _scan_one(spec, file, kinds).collect()
-
-
-def _literal(value: str, kind: pl.DataType) -> pl.Expr:
-    """A partition value, kept as text in paths and logs, in its declared type ("01" of a text column stays "01")."""
-    return pl.lit(date.fromisoformat(value)) if kind == pl.Date else pl.lit(value, kind)
-
-
-def _data_file(table_uri: str, partition: tuple[str, ...], row: dict) -> DataFile:
-    low = {k.removeprefix("min."): v for k, v in row.items() if k.startswith("min.")}
-    high = {k.removeprefix("max."): v for k, v in row.items() if k.startswith("max.")}
-    values = {p: _text(row[f"partition.{p}"]) for p in partition}
-    uri = f"{table_uri}/{unquote(row['path'])}"
-    return DataFile(uri=uri, partition=values, rows=row["num_records"] or 0, size=row["size_bytes"], low=low, high=high)
-
-
 def _matches(partition: dict[str, str], where: Where) -> bool:
     for name, value in where.items():
-        allowed = {_text(v) for v in value} if isinstance(value, list | tuple | set | frozenset) else {_text(value)}
+        allowed = {str_of(v) for v in value} if isinstance(value, list | tuple | set | frozenset) else {str_of(value)}
         if partition[name] not in allowed:
             return False
     return True
@@ -367,7 +313,7 @@ def _grouped(spec: Table, replaced: list[dict[str, str]]) -> list[list[dict[str,
 
 
 def _check_partition(spec: Table, frame: pl.DataFrame, column: str, literal: str) -> None:
-    found = {_text(v) for v in frame.get_column(column).unique().to_list()}
+    found = {str_of(v) for v in frame.get_column(column).unique().to_list()}
     if not found <= {literal}:
         others = sorted(found - {literal})
         raise ContractError(f"{spec.name}.{column}: rows of {others[0]!r} in a write of partition {literal!r}")
@@ -389,7 +335,3 @@ def _stats(spec: Table, frame: pl.DataFrame) -> str:
 
 def _text_or_number(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date | datetime) else str(value)

@@ -2,6 +2,7 @@
 
 import multiprocessing
 from datetime import date
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -148,3 +149,16 @@ def test_writers_of_disjoint_partitions_both_land(store):
         w.join()
     assert [w.exitcode for w in workers] == [0, 0, 0, 0]
     assert sorted(set(store.read("queries").get_column("corpus"))) == ["a", "b", "c", "d", "z"]
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut off"])
+def test_a_file_that_is_not_whole_where_it_is_committed_commits_nothing(store, damage):
+    """An executor with a disk of its own, or one that was full: never a table that names what is not there."""
+    version = store.replace("queries", queries("a", 1), where={"corpus": "a"})
+    staged = stage(store.table_uri("queries"), QUERIES, queries("a", 2), partition={"corpus": "a"})
+    file = Path(store.table_uri("queries")) / staged.path
+    file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ContractError, match="driver and executors need one shared store"):
+        store.commit_files("queries", [staged], replaced=[{"corpus": "a"}])
+    assert store.version("queries") == version
+    assert store.read("queries")["query_key"].to_list() == [1]
