@@ -66,15 +66,15 @@ def free_port() -> int:
 
 def until(done, what: str, *, seconds: float = DEADLINE_S) -> None:
     """Ask again and again until `done()` is true; AssertionError naming what did not happen."""
-    end = time.monotonic() + seconds
+    end, last = time.monotonic() + seconds, None
     while time.monotonic() < end:
         try:
             if done():
                 return
-        except OSError:
-            pass
+        except OSError as error:  # not there yet
+            last = error
         time.sleep(0.2)
-    raise AssertionError(f"{what} within {seconds} s")
+    raise AssertionError(f"{what} within {seconds} s ({last or 'it answers otherwise'})")
 
 
 def kill_tree(process: psutil.Process) -> None:
