@@ -46,6 +46,20 @@ IMPRESSIONS = Table(
             unit="millionths",
             meaning="value of the strongest interaction in [0, 1], in millionths",
         ),
+        Column(
+            name="late_interaction_days",
+            type="list of bigint",
+            unit="days",
+            nullable=True,
+            meaning="days after the impression's arrival day on which a stronger interaction arrived; null if none did",
+        ),
+        Column(
+            name="late_interaction",
+            type="list of bigint",
+            unit="millionths",
+            nullable=True,
+            meaning="what each of those days added to the interaction that was known before it",
+        ),
         Column(name="excluded", type="string", nullable=True, meaning="why the row is not counted, such as bot"),
     ),
 )

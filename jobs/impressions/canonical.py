@@ -10,16 +10,24 @@ from datetime import timedelta
 import polars as pl
 
 from jobs.impressions import reasons
+from jobs.impressions.credit import credited, interaction_points, late_with_click
 from jobs.impressions.documents import Kind
 
 PLACE = ["arrived_at", "at", "file", "line"]
 """Order in which documents are believed: what arrived first, then what happened first."""
 
+PLACE_KEY = ["search_id", "item_id", "rank"]
+"""What makes an impression."""
+
 SEARCH = ("query_raw", "query", "query_key", "locale", "segment", "ranker", "randomised", "user_key", "session_key",
           "salt_id")  # fmt: skip
 """What an impression takes from its query row."""
 
-ROWS = ["search_id", "item_id", "rank", *SEARCH, "shown_at", "arrived_at", "click_arrived_at", "clicked", "interaction"]
+LATE = ("late_interaction_days", "late_interaction")
+"""What later arrival days added to an interaction, and how many days after the impression's arrival they came."""
+
+ROWS = ["search_id", "item_id", "rank", *SEARCH, "shown_at", "arrived_at", "click_arrived_at", "clicked", "interaction",
+        *LATE]  # fmt: skip
 """Columns of canonical rows: those of the impressions table that do not depend on source, day or exclusion."""
 
 
@@ -29,12 +37,14 @@ class Joined:
 
     `fate` tells of the documents of the context: file, line, and the reason they are refused for now, or null.
 
+    `doubled` (file) are the documents of this ingestion that repeat another.
     accepted + duplicates + refused.height = number of documents that were not marked as context.
     """
 
     rows: pl.DataFrame
     refused: pl.DataFrame
     fate: pl.DataFrame
+    doubled: pl.DataFrame
     accepted: int
     duplicates: int
 
@@ -68,9 +78,10 @@ def join_documents(
 def _accounted(frame: pl.DataFrame, rows: pl.DataFrame, refused: pl.DataFrame, more: pl.DataFrame) -> Joined:
     own = frame.filter(~pl.col("context")).select("n", "file", "line", "byte_offset")
     lost = own.join(refused, on="n").select("file", "line", "byte_offset", "reason")
-    doubled = own.join(more, on="n", how="semi").height
+    doubled = own.join(more, on="n", how="semi").select("file")
     fate = frame.filter("context").join(refused, on="n", how="left").select("file", "line", "reason")
-    return Joined(rows=rows, refused=lost, fate=fate, duplicates=doubled, accepted=own.height - doubled - lost.height)
+    accepted = own.height - doubled.height - lost.height
+    return Joined(rows=rows, refused=lost, fate=fate, doubled=doubled, duplicates=doubled.height, accepted=accepted)
 
 
 def _copies(told: pl.DataFrame) -> pl.DataFrame:
@@ -123,7 +134,7 @@ def _flat(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     second."""
     if not frame.height:
         return _no_rows(), frame.select("n")
-    frame = frame.rename({"at": "shown_at"})
+    frame = frame.rename({"at": "shown_at"}).with_columns(late_with_click())
     first = pl.struct("search_id", "item_id", "rank").is_first_distinct()
     more = frame.filter(~first).select("n")
     rows = frame.select(ROWS)
@@ -141,26 +152,30 @@ def _with_copies(frame: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
 def merge_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per (search, item, rank) of canonical rows in the order of belief: the first row's contents, any click.
 
-    A click is known when the first row that tells of it arrived, never before its impression.
+    A click is known when the first row that tells of it arrived, never before its impression; so is each increase of
+    the interaction.
     """
-    first = [pl.col(c).first() for c in ROWS if c not in ("search_id", "item_id", "rank", "clicked", "interaction",
-                                                         "click_arrived_at")]  # fmt: skip
+    first = [pl.col(c).first() for c in ROWS if c not in (*PLACE_KEY, "clicked", "interaction", "click_arrived_at",
+                                                         *LATE)]  # fmt: skip
     clicked = pl.col("clicked")
-    merged = rows.group_by("search_id", "item_id", "rank", maintain_order=True).agg(
-        *first,
-        clicked.any(),
-        pl.col("interaction").max(),
-        pl.col("click_arrived_at").filter(clicked).min(),
+    merged = rows.group_by(PLACE_KEY, maintain_order=True).agg(
+        *first, clicked.any(), pl.col("click_arrived_at").filter(clicked).min()
     )
     known = pl.max_horizontal("click_arrived_at", "arrived_at")
-    return merged.with_columns(pl.when(pl.col("clicked")).then(known).alias("click_arrived_at")).select(ROWS)
+    merged = merged.with_columns(pl.when(pl.col("clicked")).then(known).alias("click_arrived_at"))
+    values = credited(interaction_points(rows, by=PLACE_KEY), merged, by=PLACE_KEY)
+    return merged.join(values, on=PLACE_KEY, how="left", maintain_order="left").select(ROWS)
 
 
 def _no_rows() -> pl.DataFrame:
+    return pl.DataFrame(schema=_kinds(ROWS))
+
+
+def _kinds(names: list[str]) -> dict:
     from schemas.logs import IMPRESSIONS
 
     kinds = IMPRESSIONS.polars()
-    return pl.DataFrame(schema={n: kinds[n] for n in ROWS})
+    return {n: kinds[n] for n in names}
 
 
 def _searches(frame: pl.DataFrame) -> pl.DataFrame:
@@ -207,12 +222,16 @@ def _shown(searches: pl.DataFrame, events: pl.DataFrame, shown: str) -> pl.DataF
     if shown == "displayed":
         return told
     if shown == "auto":
-        early = events.filter(pl.col("arrived_at").dt.date() <= pl.col("search_arrived_at").dt.date())
+        early = events.filter(pl.col("arrived_at").dt.date() <= pl.col("hits_arrived_at").dt.date())
         listed = listed.join(early.select("search_id").unique(), on="search_id", how="anti")
         added = told.join(listed.select("search_id", "item_id").unique(), on=["search_id", "item_id"], how="anti")
-    else:
-        added = told.join(listed.select("search_id").unique(), on="search_id", how="anti")
-    return pl.concat([listed, added])
+        return pl.concat([listed, added])
+    since = searches.select("search_id", pl.col("hits_arrived_at").dt.date().alias("since"))
+    before = told.join(since, on="search_id", maintain_order="left").filter(
+        pl.col("since").is_null() | (pl.col("arrived_at").dt.date() < pl.col("since"))
+    )
+    before = before.drop("since")
+    return pl.concat([before, listed.join(before.select(PLACE_KEY), on=PLACE_KEY, how="anti")])
 
 
 def _listed(searches: pl.DataFrame) -> pl.DataFrame:
@@ -235,10 +254,16 @@ def _clicked(rows: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl
     """Impressions with their clicks and strongest interaction, and (n, reason) of events on items that were not shown.
 
     An event names its rank; where that is not among the item's ranks (or is missing), the item's first place takes it.
+    Only places that were known on the event's arrival day count (the first ones known, where none was): a place that
+    arrives later moves no click away from where earlier nights saw it.
     """
     places = rows.select("search_id", "item_id", pl.col("rank").alias("place"), pl.col("arrived_at").alias("known_at"))
     pairs = events.select("n", "kind", "search_id", "item_id", "rank", "arrived_at", "interaction")
     pairs = pairs.join(places, on=["search_id", "item_id"], how="left")
+    known, told = pl.col("known_at").dt.date(), pl.col("arrived_at").dt.date()
+    pairs = pairs.with_columns(known.min().over("n").alias("first_known"))
+    in_time = known <= pl.max_horizontal(told, "first_known")
+    pairs = pairs.filter(in_time | pl.col("place").is_null())
     exact = (pl.col("rank") == pl.col("place")).fill_null(value=False)
     pairs = pairs.sort(~exact, "place").unique("n", keep="first", maintain_order=True)
     strays = pairs.filter(pl.col("place").is_null()).select("n", pl.lit(reasons.NOT_SHOWN).alias("reason"))
@@ -247,7 +272,10 @@ def _clicked(rows: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl
     sums = pairs.group_by("search_id", "item_id", pl.col("place").alias("rank")).agg(
         click.any().alias("clicked"),
         pl.max_horizontal("arrived_at", "known_at").filter(click).min().alias("click_arrived_at"),
-        pl.col("interaction").max(),
     )
-    joined = rows.join(sums, on=["search_id", "item_id", "rank"], how="left", maintain_order="left")
+    points = pairs.filter(pl.col("interaction") > 0).select(
+        "search_id", "item_id", pl.col("place").alias("rank"), told.alias("day"), pl.col("interaction").alias("value")
+    )
+    joined = rows.join(sums, on=PLACE_KEY, how="left", maintain_order="left")
+    joined = joined.join(credited(points, rows, by=PLACE_KEY), on=PLACE_KEY, how="left", maintain_order="left")
     return joined.with_columns(pl.col("clicked").fill_null(value=False), pl.col("interaction").fill_null(0)), strays

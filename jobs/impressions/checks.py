@@ -10,7 +10,7 @@ from jobs.core.normalise import normalise_query
 from jobs.impressions import reasons
 from jobs.impressions.documents import DOCUMENT, MILLION, Kind
 from jobs.impressions.layout import Layout
-from jobs.impressions.privacy import Salt, mask_text
+from jobs.impressions.privacy import Salt, mask_marks, mask_text
 from jobs.impressions.times import read_times
 
 MAX_RANK = 1000
@@ -20,6 +20,7 @@ SKEW = timedelta(minutes=5)
 """Clocks of browsers and log stores differ by this much; beyond it a row that arrives before it was shown is
 refused."""
 
+_WHOLE = r"^(-?\d+)\.0+$"
 _TAG = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 _TRUE, _FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
 _SHOWN = (int(Kind.ROW), int(Kind.QUERY))
@@ -47,7 +48,7 @@ class Rules:
 
 def check(rows: pl.DataFrame, *, rules: Rules, file: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Split rows as read into documents (documents.DOCUMENT) and refused rows (line, byte_offset, reason, detail)."""
-    frame = _timed(rows, rules)
+    frame = _timed(_plain_ids(rows), rules)
     frame = _defaulted(frame, rules.layout)
     frame = _ranked(frame, rules.layout)
     frame = _valued(_scaled(frame, rules.layout))
@@ -56,6 +57,18 @@ def check(rows: pl.DataFrame, *, rules: Rules, file: int) -> tuple[pl.DataFrame,
     refused = frame.filter(pl.col("reason").is_not_null())
     kept = frame.filter(pl.col("reason").is_null()) if refused.height else frame
     return _documents(kept, rules, file), _refused(refused, file)
+
+
+def _plain_ids(rows: pl.DataFrame) -> pl.DataFrame:
+    """Ids without the fraction that numbers get in float columns: "12345.0" joins with "12345"."""
+    whole = pl.element().str.replace(_WHOLE, "$1")
+    found = []
+    for name in ("search_id", "item_id", "user", "session", "event_id"):
+        if rows[name].str.ends_with(".0").any():
+            found.append(pl.col(name).str.replace(_WHOLE, "$1"))
+    if rows["hits"].explode().str.ends_with(".0").any():
+        found.append(pl.col("hits").list.eval(whole))
+    return rows.with_columns(found) if found else rows
 
 
 def _timed(rows: pl.DataFrame, rules: Rules) -> pl.DataFrame:
@@ -71,9 +84,12 @@ def _timed(rows: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     clicked, click_why = read_times(rows["click_arrived"], zone=zone, form=forms.get("arrived", ""))
     given = why.is_null() | (why != reasons.MISSING_TIME)
     floor = rules.arrival_floor
-    fallback = pl.col("at") if floor is None else pl.max_horizontal(pl.col("at"), pl.lit(floor).dt.cast_time_unit("us"))
+    known = pl.when(given).then(arrived).otherwise(pl.col("at"))
+    if floor is not None:  # what a night reads in a folder of that day cannot have been known before it
+        known = pl.max_horizontal(known, pl.lit(floor).dt.cast_time_unit("us"))
     return frame.with_columns(
-        pl.when(given).then(arrived).otherwise(fallback).alias("arrived_at"),
+        known.alias("arrived_at"),
+        arrived.alias("own_arrival"),
         pl.when(why != reasons.MISSING_TIME).then(why).alias("arrived_reason"),
         clicked.alias("click_arrived_at"),
         pl.when(click_why != reasons.MISSING_TIME).then(click_why).alias("click_arrived_reason"),
@@ -134,9 +150,8 @@ def _truth_of_number(number: pl.Expr, *, counts: bool) -> pl.Expr:
 
 def _texts(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     """Masked and normalised query and its key; each distinct text is worked on once."""
-    del layout
     distinct = frame.filter(pl.col("query").is_not_null()).select("query", "locale").unique()
-    masked = [mask_text(q, locale=loc) for q, loc in distinct.iter_rows()]
+    masked = [mask_text(q, locale=loc, declared=tuple(layout.locales)) for q, loc in distinct.iter_rows()]
     normal = [normalise_query(m, locale=loc) for m, loc in zip(masked, distinct["locale"], strict=True)]
     texts = distinct.with_columns(
         pl.Series("query_raw", masked, dtype=pl.String), pl.Series("query_normal", normal, dtype=pl.String)
@@ -170,11 +185,13 @@ def _first_reason(rules: Rules) -> pl.Expr:
 
 
 def _future(rules: Rules) -> pl.Expr:
-    """Shown after its own arrival, after the day of its folder, or (where neither is known) after the clock."""
+    """Shown after its own arrival, after the day of its folder, or (where neither is known) after the clock; arrived
+    after the clock."""
     floor = rules.arrival_floor
     bound = pl.lit(rules.latest if floor is None else floor + timedelta(days=1) - timedelta(microseconds=1))
-    after_arrival = pl.col("at") > pl.col("arrived_at") + SKEW
-    return pl.when(pl.col("arrival_given")).then(after_arrival).otherwise(pl.col("at") > bound)
+    after_arrival = pl.col("at") > pl.col("own_arrival") + SKEW
+    ahead = pl.col("own_arrival") > rules.latest
+    return pl.when(pl.col("arrival_given")).then(after_arrival | ahead).otherwise(pl.col("at") > bound)
 
 
 def _locale_fits(layout: Layout) -> pl.Expr:
@@ -235,6 +252,9 @@ def _refused(refused: pl.DataFrame, file: int) -> pl.DataFrame:
         reasons.BAD_INTERACTION: pl.col("interaction").cast(pl.String),
     }
     detail = pl.coalesce([*[pl.when(pl.col("reason") == code).then(e) for code, e in shown.items()], pl.lit("")])
+    values = refused.select(detail.str.slice(0, 200)).to_series()
+    refused = refused.with_columns(pl.Series("detail", [mask_marks(v) for v in values], dtype=pl.String))
+    detail = pl.col("detail")
     meaning = pl.col("reason").replace_strict(reasons.MEANING, default="", return_dtype=pl.String)
-    told = pl.when(detail == "").then(meaning).otherwise(pl.format("{}: {}", meaning, detail.str.slice(0, 200)))
+    told = pl.when(detail == "").then(meaning).otherwise(pl.format("{}: {}", meaning, detail))
     return refused.select(pl.lit(file, pl.Int64).alias("file"), "line", "byte_offset", "reason", told.alias("detail"))

@@ -62,6 +62,7 @@ class ColumnarReader:
         if name in _KEPT_TYPED:
             return values.alias(name)
         if values.dtype.is_float():
+            values = values.fill_nan(None)
             whole = values.cast(pl.Int64, strict=False)
             values = pl.select(
                 pl.when(whole == values).then(whole.cast(pl.String)).otherwise(values.cast(pl.String))

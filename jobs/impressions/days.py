@@ -22,50 +22,77 @@ class Limits:
     queries_per_user_day: int
 
 
-def exclude_bots(rows: pl.DataFrame, *, limits: Limits, activity: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Set `excluded` on every row of a session or user beyond the limits on this day, null on the others.
+def exclude_bots(rows: pl.DataFrame, *, limits: Limits, bots: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Set `excluded` on the rows of sessions and users beyond the limits on this day, null on the others.
 
-    `activity` (columns as `activity_of`) covers the whole day where `rows` is a part of it. Rows with neither session
-    nor user cannot be told apart and are never excluded.
+    Decided by arrival day: a row is excluded if what had arrived by its own arrival day was beyond the limits, so that
+    rows which arrive later never take away what earlier nights counted. `bots` (as `bots_of` gives them) covers the
+    whole day where `rows` is a part of it. Rows with neither session nor user cannot be told apart and are never
+    excluded.
     """
-    seen = activity_of(rows) if activity is None else activity
-    fast = seen.filter(pl.col("impressions") > limits.impressions_per_session_hour).select("who").unique()
-    busy = seen.group_by("who").agg(pl.col("searches").sum())
-    busy = busy.filter(pl.col("searches") > limits.queries_per_user_day).select("who")
-    who = pl.coalesce("session_key", "user_key")
-    by_user = pl.col("user_key").is_in(busy["who"].implode())
-    reason = (
-        pl.when(who.is_in(fast["who"].implode()))
-        .then(pl.lit(BOT_RATE))
-        .when(by_user | who.is_in(busy["who"].implode()))
-        .then(pl.lit(BOT_QUERIES))
-    )
-    return rows.with_columns(reason.cast(pl.String).alias("excluded"))
+    found = bots_of(rows, limits=limits) if bots is None else bots
+    if not found.height:
+        return rows.with_columns(pl.lit(None, pl.String).alias("excluded"))
+    frame = rows.with_columns(pl.coalesce("session_key", "user_key").alias("who"))
+    for key, reason, name in (
+        ("who", BOT_RATE, "fast"),
+        ("who", BOT_QUERIES, "busy"),
+        ("user_key", BOT_QUERIES, "user"),
+    ):
+        since = found.filter(pl.col("reason") == reason).select(pl.col("who").alias(key), pl.col("since").alias(name))
+        frame = frame.join(since, on=key, how="left", maintain_order="left")
+    arrived = pl.col("arrived_at").dt.date()
+    busy = (arrived >= pl.col("busy")) | (arrived >= pl.col("user")).fill_null(value=False)
+    reason = pl.when(arrived >= pl.col("fast")).then(pl.lit(BOT_RATE)).when(busy).then(pl.lit(BOT_QUERIES))
+    return frame.with_columns(reason.alias("excluded")).drop("who", "fast", "busy", "user")
 
 
-def activity_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Impressions and searches per hour of each session (or user): columns who, hour, impressions, searches."""
-    who = rows.select(
+def bots_of(rows: pl.DataFrame, *, limits: Limits) -> pl.DataFrame:
+    """Sessions and users beyond the limits: who, reason, since (the arrival day by which they were; date).
+
+    `rows` is a whole day of a source with session_key, user_key, search_id, shown_at and arrived_at.
+    """
+    seen = rows.select(
         pl.coalesce("session_key", "user_key").alias("who"),
         "user_key",
         "search_id",
         pl.col("shown_at").dt.hour().alias("hour"),
+        pl.col("arrived_at").dt.date().alias("day"),
     )
-    sessions = _activity(who.filter(pl.col("who").is_not_null()))
-    others = who.filter(pl.col("user_key").is_not_null() & (pl.col("user_key") != pl.col("who")))
-    users = _activity(others.with_columns(pl.col("user_key").alias("who")))
-    return pl.concat([sessions, users.with_columns(pl.lit(0, pl.UInt32).alias("impressions"))])
+    sessions = seen.filter(pl.col("who").is_not_null()).drop("user_key")
+    others = seen.filter(pl.col("user_key").is_not_null() & (pl.col("user_key") != pl.col("who")))
+    users = others.select(pl.col("user_key").alias("who"), "search_id", "hour", "day")
+    fast = _fast(sessions, limits.impressions_per_session_hour)
+    both = pl.concat([sessions, users.select(sessions.columns)], rechunk=True)
+    busy = _busy(both, limits.queries_per_user_day)
+    return pl.concat([fast, busy])
 
 
-def _activity(rows: pl.DataFrame) -> pl.DataFrame:
-    counts = [pl.len().cast(pl.UInt32).alias("impressions"), pl.col("search_id").n_unique().alias("searches")]
-    return rows.group_by("who", "hour").agg(counts)
+def _fast(seen: pl.DataFrame, limit: int) -> pl.DataFrame:
+    """Those with more impressions in an hour, and the arrival day that brought them beyond it."""
+    totals = seen.group_by("who", "hour").len().filter(pl.col("len") > limit)
+    daily = seen.join(totals, on=["who", "hour"], how="semi").group_by("who", "hour", "day").len().sort("day")
+    beyond = pl.col("len").cum_sum().over("who", "hour") > limit
+    return _since(daily.filter(beyond), BOT_RATE)
+
+
+def _busy(seen: pl.DataFrame, limit: int) -> pl.DataFrame:
+    """Those with more searches (counted by hour), each of which counts from its first arrival."""
+    rows = seen.group_by("who").len().filter(pl.col("len") > limit)
+    searches = seen.join(rows, on="who", how="semi").group_by("who", "hour", "search_id").agg(pl.col("day").min())
+    daily = searches.group_by("who", "day").len().sort("day")
+    return _since(daily.filter(pl.col("len").cum_sum().over("who") > limit), BOT_QUERIES)
+
+
+def _since(beyond: pl.DataFrame, reason: str) -> pl.DataFrame:
+    return beyond.group_by("who").agg(pl.col("day").min().alias("since")).with_columns(pl.lit(reason).alias("reason"))
 
 
 def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
     """Counts of impressions that are not excluded, as schemas.logs.DAILY_COUNTS, sorted by its sort columns.
 
-    A click that arrived on another day than its impression counts on its own arrival day, on a row with impressions 0.
+    A click that arrived on another day than its impression counts on its own arrival day, on a row with impressions 0,
+    and so does what a later interaction added.
     """
     counted = with_item_key(rows.filter(pl.col("excluded").is_null()))
     key = [
@@ -81,29 +108,35 @@ def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
         "arrival_day",
     ]
     shown = counted.with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
-    acted_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
-    on_time = acted_on == pl.col("arrival_day")
+    clicked_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
+    on_time = clicked_on == pl.col("arrival_day")
     sums = shown.group_by(key).agg(
         pl.len().cast(pl.Int64).alias("impressions"),
         (pl.col("clicked") & on_time).sum().cast(pl.Int64).alias("clicks"),
-        pl.col("interaction").filter(on_time).sum().alias("interaction"),
+        (pl.col("interaction") - pl.col("late_interaction").list.sum().fill_null(0)).sum().alias("interaction"),
     )
-    late = shown.filter(~on_time).with_columns(acted_on.alias("arrival_day"))
-    if late.height:
-        sums = pl.concat([sums, late.group_by(key).agg(*_late_counts())])
-        sums = sums.group_by(key).agg(pl.col("impressions", "clicks", "interaction").sum())
+    late = [f.select(sums.columns) for f in _late(shown, clicked_on, on_time) if f.height]
+    if late:
+        sums = pl.concat([sums, *late]).group_by(key).agg(pl.col("impressions", "clicks", "interaction").sum())
     return sums.select(DAILY_COUNTS.names).sort("query_key", "item_key", *_REST)
 
 
 _REST = ["locale", "segment", "rank", "ranker", "randomised", "arrival_day"]
 
 
-def _late_counts() -> list[pl.Expr]:
-    return [
-        pl.lit(0, pl.Int64).alias("impressions"),
-        pl.col("clicked").sum().cast(pl.Int64).alias("clicks"),
-        pl.col("interaction").sum(),
-    ]
+def _late(shown: pl.DataFrame, clicked_on: pl.Expr, on_time: pl.Expr) -> list[pl.DataFrame]:
+    """Clicks and increases of interactions that arrived after their impressions, on rows of their own day."""
+    nothing = pl.lit(0, pl.Int64)
+    clicks = shown.filter(~on_time).with_columns(
+        clicked_on.alias("arrival_day"), nothing.alias("impressions"), pl.col("clicked").cast(pl.Int64).alias("clicks"),
+        nothing.alias("interaction"),
+    )  # fmt: skip
+    gains = shown.filter(pl.col("late_interaction").is_not_null()).explode("late_interaction_days", "late_interaction")
+    gains = gains.with_columns(
+        (pl.col("arrival_day") + pl.duration(days="late_interaction_days")).alias("arrival_day"),
+        nothing.alias("impressions"), nothing.alias("clicks"), pl.col("late_interaction").alias("interaction"),
+    )  # fmt: skip
+    return [clicks, gains]
 
 
 def daily_users(rows: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 document.
 
 What cannot be reached is named: reports, cards and judgments hold only queries of many users and stay as they were
-frozen; refused rows that were no documents cannot be searched and go by their expiry.
+frozen; refused rows in which no user id could be told from the rest cannot be searched and go by their expiry.
 """
 
 import importlib
@@ -22,6 +22,7 @@ from jobs.impressions.daily import day_specs, restate_days, source_spec
 from jobs.impressions.frames import write_frame
 from jobs.impressions.inputs import Ledger
 from jobs.impressions.quarantine import TABLE, drop
+from jobs.impressions.values import id_text
 from jobs.impressions.work import Ingestion
 from schemas.names import run_key
 
@@ -30,7 +31,7 @@ REWRITTEN = (*FACTS, "queries", "item_keys", TABLE, "evidence")
 
 UNREACHED = (
     "reports, cards and judgments already made: they hold queries of at least min_users users, never a user",
-    "refused rows that were no documents: they name nobody that could be searched, and expire after rejected_days",
+    "refused rows in which no user id could be told from the rest: they expire after rejected_days",
     "the source files themselves, and hashes made with a salt that is no longer known",
 )
 
@@ -51,7 +52,7 @@ def forget(wish: Wish, *, work: Ingestion) -> dict[str, Any]:
     """
     if bool(wish.users) == (wish.before is not None):
         raise UsageError("nothing to forget: pass either --user ID or --before YYYY-MM-DD")
-    keys = [work.salt.key(u) for u in wish.users]
+    keys = [work.salt.key(id_text(u) or u) for u in wish.users]
     with work.store.documents.lock("impressions"):
         days = _days_of_users(keys, wish, work) if keys else _days_before(wish, work)
         changed = _rebuild(days, keys, work) if keys else _drop_days(days, work)
@@ -163,8 +164,8 @@ def _forget_rejected(wish: Wish, work: Ingestion) -> int:
     corpus = (pl.col("corpus") == wish.corpus) if wish.corpus else pl.lit(value=True)
     if wish.before:
         return drop(work.store, where=corpus & (pl.col("run_day") < wish.before))
-    tokens = [*wish.users, *[work.salt.token(u) for u in wish.users]]
-    named = pl.any_horizontal([pl.col("raw").str.contains(f'"{t}"', literal=True) for t in tokens])
+    tokens = [*[f'"{u}"' for u in wish.users], *[work.salt.token(id_text(u) or u) for u in wish.users]]
+    named = pl.any_horizontal([pl.col("raw").str.contains(t, literal=True) for t in tokens])
     return drop(work.store, where=corpus & named.fill_null(value=False))
 
 

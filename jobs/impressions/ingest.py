@@ -122,7 +122,7 @@ def _settle(parts: list[Part], work: Ingestion) -> None:
         if part.request.replay:
             part.ledger.add_documents(f"{work.run_id}-{work.token}", body=body)
         else:
-            part.ledger.add(list(part.request.files), body=body)
+            part.ledger.add(list(part.request.files), body=body, figures=part.by_file)
         newest = max((e["last_arrival"] for e in part.ledger.entries.values()), default="")
         if newest:
             keep = max(KEEP_DAYS, 2 * part.source.lateness_days)
@@ -145,6 +145,7 @@ def _summary(parts: list[Part], figures: list[dict], resolved: int) -> dict[str,
         "excluded": sum(f["excluded"] for f in figures),
         "resolved": resolved,
         "actions": dict(actions.most_common()),
+        "warnings": [n for p in parts for n in p.notes],
         "sources": {p.source.name: _source_figures(p) for p in parts},
     }
 
@@ -164,7 +165,7 @@ def _check_accounts(parts: list[Part]) -> None:
 def _source_figures(part: Part) -> dict[str, Any]:
     names = ("rows_in", "accepted", "duplicates", "ignored", "impressions", "clicks")
     days = "{day}" in part.source.path or any(f.arrival_day for f in part.request.files)
-    guarded = "arrived" in part.source.columns or days
+    guarded = days or ("arrived" in part.source.columns if not part.total("rows_in") else not part.total("undated"))
     return {n: part.total(n) for n in names} | {
         "rejected": dict(part.rejected()), "files": len(part.request.files), "arrival_guarded": guarded
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 import fnmatch
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -192,8 +194,9 @@ class Ledger:
         ends = [e["last_arrival"] for e in self.entries.values() if e.get("dropped")]
         return not ends or max(ends) < first.isoformat()
 
-    def add(self, files: list[InputFile], *, body: dict[str, Any]) -> None:
-        """Remember files as read, with what `body` says of their ingestion; a file read again replaces its entry."""
+    def add(self, files: list[InputFile], *, body: dict[str, Any], figures: Callable[[set[int]], dict]) -> None:
+        """Remember files as read, with what `body` says of their ingestion and `figures` of their rows (by file keys);
+        a file read again replaces its entry."""
         groups: dict[str, list[InputFile]] = {}
         for file in files:
             groups.setdefault(f"{file.arrival_day or key_hex(file.key)}.json", []).append(file)
@@ -201,7 +204,19 @@ class Ledger:
             old = self.entries.get(name, {"files": [], "documents": [], "first_arrival": "", "last_arrival": ""})
             fresh = {f.uri for f in members}
             kept = [f for f in old["files"] if f["uri"] not in fresh]
-            self._write(name, _merged(old, body) | {"files": [*kept, *map(asdict, members)]})
+            told = {key_hex(f.key): figures({f.key}) for f in members}
+            held = {k: v for k, v in old.get("figures", {}).items() if k in {key_hex(key_of(f["uri"])) for f in kept}}
+            self._write(name, _merged(old, body) | {"files": [*kept, *map(asdict, members)], "figures": held | told})
+
+    def figures(self, day: date) -> dict | None:
+        """What became of the rows of the files that hold an arrival day; None if none is known."""
+        text = day.isoformat()
+        own = self.entries.get(f"{text}.json")
+        near = [
+            e for e in self.entries.values() if e["first_arrival"] and e["first_arrival"] <= text <= e["last_arrival"]
+        ]
+        found = [f for e in ([own] if own else near) for f in e.get("figures", {}).values()]
+        return summed(found) if found else None
 
     def add_documents(self, name: str, *, body: dict[str, Any]) -> None:
         """Remember documents that came by another way than as a file of their own, such as a replay."""
@@ -228,6 +243,13 @@ class Ledger:
     def _write(self, name: str, entry: dict) -> None:
         self.entries[name] = entry
         self._files.write_json(f"{self._folder}/{name}", entry)
+
+
+def summed(figures: list[dict]) -> dict:
+    """Counts of several files as one."""
+    rejected = sum((Counter(f["rejected"]) for f in figures), Counter())
+    names = ("rows_in", "accepted", "duplicates", "ignored")
+    return {n: sum(f[n] for f in figures) for n in names} | {"rejected": dict(sorted(rejected.items()))}
 
 
 def _merged(old: dict, body: dict[str, Any]) -> dict:

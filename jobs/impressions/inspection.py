@@ -3,57 +3,36 @@
 Guesses are printed for a person to check; `ingest` itself never guesses.
 """
 
+import csv
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import polars as pl
+from pyarrow.fs import FileType
 
-from jobs.core.errors import InputError
+from jobs.core.errors import InputError, UsageError
 from jobs.core.storage import filesystem
 from jobs.impressions.canonical import join_documents
 from jobs.impressions.checks import Rules, check
 from jobs.impressions.documents import Kind
-from jobs.impressions.inputs import InputFile, list_files
-from jobs.impressions.layout import OWN_NAMES, Layout
+from jobs.impressions.guessing import AMOUNTS, LIKELY, SURE, guess, plain
+from jobs.impressions.inputs import InputFile, list_files, list_table
+from jobs.impressions.layout import FIELDS, OWN_NAMES, Layout
 from jobs.impressions.lines import Line, read_lines, unpacked
 from jobs.impressions.privacy import make_salt
 from jobs.impressions.proposal import Seen
 from jobs.impressions.reading import read_batches
 from jobs.impressions.ubi import load
+from jobs.impressions.values import getter
 
 SAMPLE_LINES = 20_000
 """Read from the start of the first file: seconds of work, and enough to see what a percent of the rows do."""
 
-NAMES = {
-    "page": ("search_id", "serp_id", "page_id", "request_id", "search_request_id", "query_id"),
-    "query": (
-        "query",
-        "user_query",
-        "query_text",
-        "search_term",
-        "search_query",
-        "keyword",
-        "keywords",
-        "q",
-        "query_id",
-    ),
-    "item": ("item_id", "doc_id", "document_id", "product_id", "object_id", "item", "asin", "sku", "url"),
-    "rank": ("rank", "position", "ordinal", "pos", "place"),
-    "click": ("clicked", "click", "is_click", "is_clicked", "n_clicks", "clicks"),
-    "time": ("shown_at", "timestamp", "time", "event_time", "ts", "created_at", "datetime", "date"),
-    "arrived": ("arrived_at", "ingested_at", "received_at", "inserted_at"),
-    "click_arrived": ("click_arrived_at",),
-    "locale": ("locale", "language", "lang", "market", "country"),
-    "segment": ("segment", "device", "device_class", "platform"),
-    "ranker": ("ranker", "variant", "system", "algorithm", "bucket", "experiment"),
-    "randomised": ("randomised", "randomized", "is_random"),
-    "user": ("user_id", "client_id", "visitor_id", "user", "uid"),
-    "session": ("session_id", "session"),
-    "event": ("event_id",),
-    "interaction": ("interaction",),
-}
-"""Column names met in published logs, best first; a column serves one field only."""
+NEEDED = ("page", "query", "item", "rank", "click")
+"""Fields without which a table cannot be read; a time may come from --day."""
+
+_SEEN_AS = {"page": "search_id", "item": "item_id"}
 
 ROLES = {
     "impression": ("impression", "view_item", "item_impression", "product_impression", "seen"),
@@ -79,31 +58,63 @@ _FORMS = {
 
 
 def inspect(path: str, *, form: str = "", columns: dict[str, str] | None = None) -> Seen:
-    """Read a sample of the files behind a path; InputError where there are none or no row can be read."""
-    files = list_files(path)
+    """Read a sample of the files behind a path; InputError where there are none or no row can be read.
+
+    `columns` (field to column) are taken as given; UsageError where a field or a column of them does not exist.
+    """
+    given = columns or {}
+    unknown = sorted(set(given) - set(FIELDS))
+    if unknown:
+        raise UsageError(
+            f"--columns {unknown[0]}={given[unknown[0]]}: {unknown[0]!r} is no field: use {', '.join(FIELDS)}"
+        )
+    table = form == "delta" or _is_table(path)
+    files = list_table(path) if table else list_files(path)
     first = next((f for f in files if f.size), None)
     if first is None:
         raise InputError(f"{path}: every file is empty: nothing to inspect")
-    seen = Seen(path=path, files=len(files), format=form or _format_of(first))
+    seen = Seen(path=path, files=len(files), format=form or ("delta" if table else _format_of(first)))
     lines = [] if seen.format in ("parquet", "delta") else _sample_lines(first)
-    seen.columns = _columns_of(first, seen.format, lines)
-    seen.mapped = {**_guessed(seen), **(columns or {})}
+    seen.separator = _separator(first, lines) if seen.format == "csv" else ","
+    seen.columns = _columns_of(first, seen, lines)
+    _check_given(given, seen, lines)
+    seen.mapped, seen.unsure = (dict(given), []) if seen.format == "ubi" else guess(seen.columns, given=given)
     _look_at_ubi(seen, lines)
-    _try(seen, first, lines)
+    _try(seen, first)
     _note(seen)
     return seen
 
 
+def _is_table(path: str) -> bool:
+    if any(c in path for c in "*?[{"):
+        return False
+    fs, inner = filesystem(path)
+    return fs.get_file_info(f"{inner.rstrip('/')}/_delta_log").type == FileType.Directory
+
+
+def _check_given(given: dict[str, str], seen: Seen, lines: list[Line]) -> None:
+    """UsageError for a column that no row of the sample has."""
+    for field, column in given.items():
+        there = column in seen.columns
+        if seen.format == "ubi":
+            get = getter(column)
+            documents = (load(line)[0] for line in lines)
+            there = any(type(d) is dict and get(d) is not None for d in documents)
+        if not there:
+            has = f": it has {', '.join(seen.columns)}" if seen.columns else ""
+            raise UsageError(f"--columns {field}={column}: {seen.path} has no {column!r}{has}")
+
+
 def _format_of(file: InputFile) -> str:
-    start = _head(file)
+    start = _head(file).removeprefix(b"\xef\xbb\xbf")
     if start.startswith(b"PAR1"):
         return "parquet"
     text = next((line for line in start.split(b"\n") if line.strip()), b"")
     if not text.lstrip().startswith(b"{"):
         return "csv"
     document, _ = load(Line(1, 0, text, False))
-    names = {n.lower() for n in document or {}}
-    if names & set(NAMES["rank"]) and names & set(NAMES["item"]):
+    names = {plain(n) for n in document or {}}
+    if names & {*SURE["rank"], *LIKELY["rank"]} and names & {*SURE["item"], *LIKELY["item"]}:
         return "jsonl"
     words = (b'"user_query"', b'"action_name"', b'"ubi_', b'"query_response_hit_ids"')
     return "ubi" if any(word in start for word in words) else "jsonl"
@@ -121,39 +132,37 @@ def _sample_lines(file: InputFile) -> list[Line]:
         return list(islice(read_lines(unpacked(stream), name=file.uri), SAMPLE_LINES))
 
 
-def _columns_of(file: InputFile, form: str, lines: list[Line]) -> list[str]:
-    if form == "ubi":
+def _separator(file: InputFile, lines: list[Line]) -> str:
+    """The separator that gives the header most fields."""
+    header = lines[0].content.decode("utf-8", "replace") if lines else ""
+    usual = "\t" if ".tsv" in file.uri else ","
+    return max((usual, ",", "\t", ";", "|"), key=lambda s: len(next(csv.reader([header], delimiter=s), [])))
+
+
+def _columns_of(file: InputFile, seen: Seen, lines: list[Line]) -> list[str]:
+    if seen.format == "ubi":
         return []
-    if form in ("parquet", "delta"):
+    if seen.format in ("parquet", "delta"):
         import pyarrow.parquet as pq
 
         fs, path = filesystem(file.uri)
-        return pq.ParquetFile(fs.open_input_file(path)).schema_arrow.names
-    if form == "csv":
-        header = lines[0].content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-        return [c.strip().strip('"') for c in header.split("\t" if ".tsv" in file.uri else ",")]
+        own = pq.ParquetFile(fs.open_input_file(path)).schema_arrow.names
+        return [*own, *(c for c in file.constants if c not in own)]
+    if seen.format == "csv":
+        header = lines[0].content.decode("utf-8", "replace") if lines else ""
+        return [c.strip() for c in next(csv.reader([header], delimiter=seen.separator), [])]
     names: dict[str, None] = {}
     for line in lines[:1000]:
         document, reason = load(line)
-        names.update(dict.fromkeys(document if reason is None else ()))
+        names.update(dict.fromkeys(_paths(document) if reason is None else ()))
     return list(names)
 
 
-def _guessed(seen: Seen) -> dict[str, str]:
-    """Field to column, by name, each column once; the query's own text wins over an id of it."""
-    left = list(seen.columns)
-    found: dict[str, str] = {}
-    for name in ("query", "page", *[n for n in NAMES if n not in ("query", "page")]):
-        fits = [c for want in NAMES[name] for c in left if c.lower() == want]
-        if (
-            name == "query"
-            and fits[:1] == ["query_id"]
-            and not set(left) & {"serp_id", "search_id", "page_id", "request_id"}
-        ):
-            continue
-        if fits:
-            found[name] = fits[0]
-            left.remove(fits[0])
+def _paths(document: dict, prefix: str = "") -> list[str]:
+    """Dotted paths of a document's values."""
+    found = []
+    for name, value in document.items():
+        found += _paths(value, f"{prefix}{name}.") if isinstance(value, dict) else [f"{prefix}{name}"]
     return found
 
 
@@ -175,10 +184,11 @@ def _look_at_ubi(seen: Seen, lines: list[Line]) -> None:
             applications[str(document.get("application") or "")] += 1
     seen.actions, seen.applications = dict(actions.most_common()), dict(applications.most_common())
     seen.proposed_actions = _proposed_actions(actions)
+    found, unsure = guess(list(attributes), given={})
     for name in ("ranker", "locale", "segment", "randomised"):
-        fits = [a for want in NAMES[name] for a in attributes if a.lower() == want]
-        if fits:
-            seen.mapped.setdefault(name, f"query_attributes.{fits[0]}")
+        if name in found and name not in seen.mapped:
+            seen.mapped[name] = f"query_attributes.{found[name]}"
+            seen.unsure += [name] if name in unsure else []
 
 
 def _proposed_actions(actions: Counter) -> dict[str, str | float]:
@@ -191,19 +201,21 @@ def _proposed_actions(actions: Counter) -> dict[str, str | float]:
 def _layout(seen: Seen) -> Layout:
     columns = {f: c for f, c in seen.mapped.items() if c != OWN_NAMES.get(f) or seen.format == "ubi"}
     day = "2000-01-01" if "time" not in seen.mapped and seen.format != "ubi" else ""
+    values = {"separator": seen.separator} if seen.format == "csv" else {}
     return Layout(
         source="sample", corpus="sample", format=seen.format, columns=columns, rank_base=seen.bases or {"default": 1},
-        time_zone="UTC", actions=seen.proposed_actions, day=day,
+        time_zone="UTC", actions=seen.proposed_actions, day=day, values=values,
         defaults={} if "click" in seen.mapped or seen.format == "ubi" else {"click": "false"},
     )  # fmt: skip
 
 
-def _try(seen: Seen, file: InputFile, lines: list[Line]) -> None:
+def _try(seen: Seen, file: InputFile) -> None:
     """Read, check and join the sample with what is proposed so far, once to see ranks and times, once to count."""
-    seen.missing = [f for f in ("page", "query", "item", "rank") if seen.format != "ubi" and f not in seen.mapped]
-    if seen.missing:
+    seen.missing = [f for f in NEEDED if seen.format != "ubi" and f not in seen.mapped]
+    if set(seen.missing) - {"click"}:
         return
     rows, total, ignored = _sample_rows(seen, file)
+    seen.values = _values(rows, seen)
     seen.bases, seen.times = _bases(rows), _time_forms(rows)
     rules = Rules(layout=_layout(seen), salt=make_salt("sample"), latest=datetime.now(UTC) + timedelta(days=1))
     documents, refused = check(rows, rules=rules, file=1)
@@ -221,11 +233,27 @@ def _try(seen: Seen, file: InputFile, lines: list[Line]) -> None:
 
 
 def _sample_rows(seen: Seen, file: InputFile) -> tuple[pl.DataFrame, int, int]:
-    batches = read_batches(file.uri, layout=_layout(seen), salt=make_salt("sample"))
+    batches = read_batches(file.uri, layout=_layout(seen), salt=make_salt("sample"), constants=file.constants)
     for batch, tally in batches:
         rows = batch.rows.head(SAMPLE_LINES * 5)
         return rows, min(tally.documents, rows.height + tally.ignored), tally.ignored
     raise InputError(f"{file.uri}: holds no row: nothing to inspect")
+
+
+def _values(rows: pl.DataFrame, seen: Seen) -> dict[str, str]:
+    """What the mapped columns hold: counts and ranges, never the texts of people."""
+    told: dict[str, str] = {}
+    for field in ("page", "query", "item", "user", "session"):
+        column = rows[_SEEN_AS.get(field, field)]
+        if column.count():
+            told[field] = f"{column.drop_nulls().n_unique()} different in {column.count()} rows"
+    ranks = rows["rank"].drop_nulls()
+    if ranks.len():
+        told["rank"] = f"{ranks.min()} to {ranks.max()}, {(ranks == ranks.min()).mean():.0%} at {ranks.min()}"
+    if "click" in seen.mapped:
+        shares = rows["clicked"].cast(pl.String).value_counts(sort=True).head(5).rows()
+        told["click"] = ", ".join(f"{str(v)[:20]} {n}" for v, n in shares)
+    return told
 
 
 def _bases(rows: pl.DataFrame) -> dict[str, int]:
@@ -250,21 +278,31 @@ def _time_forms(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _note(seen: Seen) -> None:
-    if seen.missing:
-        seen.notes.append(
-            f"no column was recognised for {', '.join(seen.missing)}: pass --columns {seen.missing[0]}=COLUMN"
-        )
+    for name in seen.missing:
+        seen.notes.append(f"no column was recognised for {name}: pass --columns {name}=COLUMN; ingest needs it")
+    for name in seen.unsure:
+        seen.notes.append(f"uncertain: columns.{name} = {seen.mapped[name]!r} is guessed from its name alone; check it")
     if seen.format != "ubi" and "time" not in seen.mapped:
         seen.notes.append("the rows have no times: pass --day YYYY-MM-DD to ingest, which dates them all")
-    if seen.format != "ubi" and "click" not in seen.mapped:
-        seen.notes.append("no column tells clicks: every row would count as not clicked")
     if seen.format != "ubi" and "user" not in seen.mapped:
         seen.notes.append("no column tells users: no query can reach the min_users of evidence")
     if seen.times.get("ISO without offset") or seen.times.get("date only"):
         seen.notes.append("some times have no offset: declare their zone as time_zone, or these rows are refused")
+    if seen.times.get("other"):
+        seen.notes.append("some times have a form of their own: declare it as values = { time = '%d.%m.%Y %H:%M:%S' }")
     if seen.format == "ubi" and "click" not in seen.proposed_actions.values():
         seen.notes.append("no action was recognised as a click: add the right name to actions")
     if "arrived" not in seen.mapped and "{day}" not in seen.path:
         seen.notes.append(
             "nothing tells when rows arrived: arrival is unguarded; map columns.arrived or use {day} in the path"
         )
+    for column in (c for c in seen.columns if plain(c) in AMOUNTS and c not in seen.mapped.values()):
+        seen.notes.append(f"{column!r} may be an amount of interaction: columns.interaction, values.interaction_scale")
+    _note_bases(seen)
+
+
+def _note_bases(seen: Seen) -> None:
+    """A base that nothing shows is a guess."""
+    told = seen.values.get("rank", "")
+    if seen.bases == {"default": 1} and told and not told.startswith("1 to"):
+        seen.notes.append(f"uncertain: rank_base: ranks are {told}; declare the rank of the first place")

@@ -9,9 +9,8 @@ import orjson
 import polars as pl
 import typer
 
-from jobs.core.cli import ConfigOption, JsonOption, command, finish, parse_day
+from jobs.core.cli import ConfigOption, JsonOption, command, finish, parse_day, settings_of
 from jobs.core.errors import InputError, UsageError
-from jobs.core.settings import load_settings
 from jobs.core.storage import filesystem
 from jobs.core.tables import Store
 from jobs.impressions.inputs import InputFile, list_files
@@ -47,11 +46,14 @@ def import_command(
     """Read a catalogue into the items table. Unchanged entries are left alone."""
     if not source or not corpus:
         raise UsageError("nothing to import: pass --source FILE and --corpus NAME")
-    settings = load_settings(config or None, **({"store": store} if store else {}))
+    settings = settings_of(config)
+    if plain_name(corpus, kind="corpus") not in settings.corpora:
+        known = ", ".join(sorted(settings.corpora)) or "none"
+        raise UsageError(f"--corpus {corpus}: {config} declares {known}: add a [corpora.{corpus}] table, or correct it")
     day = parse_day(valid_from, option="--valid-from") if valid_from else datetime.now(UTC).date()
     files = list_files(source)
     opened = Store(store or settings.store_uri)
-    finish(import_items(opened, corpus=plain_name(corpus, kind="corpus"), files=files, day=day), as_json=as_json)
+    finish(import_items(opened, corpus=corpus, files=files, day=day), as_json=as_json)
 
 
 def run(ctx: Any) -> dict[str, Any]:

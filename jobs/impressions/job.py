@@ -29,6 +29,7 @@ from jobs.impressions import items, quality, quarantine
 from jobs.impressions.ingest import ingest, run_id_of, together
 from jobs.impressions.inputs import InputFile, Ledger, list_files, list_table
 from jobs.impressions.salts import salt_of
+from jobs.impressions.stored import with_stored
 from jobs.impressions.work import Ingestion, Request
 from schemas.names import plain_name
 
@@ -64,7 +65,7 @@ def ingest_command(
 ) -> None:
     """Read new files of a night, or one file by hand, into the tables. Counts every row."""
     if not source:
-        with context(config=config, day=day, run=run_key) as ctx, ctx.progress.step("impressions.ingest"):
+        with context(config=config, day=day, run=run_key) as ctx:
             summary = run(ctx)
         finish(summary, as_json=as_json)
         return
@@ -160,6 +161,7 @@ def run(ctx: Any) -> dict[str, Any]:
     kept = f"{ctx.folder}/impressions/ingest.json"
     if ctx.store.exists(kept):
         summary = together(ctx.store.read_json(kept), summary)
+    summary = with_stored(ctx, summary)
     ctx.store.write_json(kept, summary)
     expired = quarantine.expiry(ctx.run.as_of, rejected_days=ctx.settings.privacy.rejected_days)
     summary["expired"] = quarantine.expire(ctx.store, before=expired)

@@ -37,6 +37,9 @@ OWN_NAMES = {
 }  # fmt: skip
 """Columns of Hindcast's own tables: a file that uses these names needs no `columns`."""
 
+VALUES = ("time", "arrived", "separator", "interaction_scale", "first_place")
+"""What `values` may say."""
+
 REQUIRED = ("page", "query", "item", "rank", "click", "time")
 
 
@@ -45,7 +48,8 @@ class Layout:
     """What the readers of a source need: columns, formats, bases, actions, locales.
 
     `values` says how values are written: time and arrived (strptime formats), separator (of CSV), interaction_scale
-    (the amount that counts as 1). `defaults` stand in for missing fields, such as click = "false".
+    (the amount that counts as 1), first_place ("never": the first place is never logged). `defaults` stand in for
+    missing fields, such as click = "false".
     """
 
     source: str
@@ -85,6 +89,7 @@ def layout_of(source: Source, *, locales: tuple[str, ...] = (), day: str = "") -
         raise UsageError(f"source {source.name}: columns.{unknown[0]} is no field: use {', '.join(FIELDS)}")
     for action, role in source.actions.items():
         _check_action(source.name, action, role)
+    _check_names(source)
     _check_zone(source)
     _check_scale(source)
     body = source.model_dump(include={"columns", "values", "defaults", "rank_base", "shown", "time_zone", "actions"})
@@ -92,6 +97,17 @@ def layout_of(source: Source, *, locales: tuple[str, ...] = (), day: str = "") -
         source=source.name, corpus=source.corpus, format=source.format, lateness_days=source.lateness_days,
         locales=tuple(locales), day=day, **body,
     )  # fmt: skip
+
+
+def _check_names(source: Source) -> None:
+    """A misspelt name would be silently without effect."""
+    for what, given, known in (("values", source.values, VALUES), ("defaults", source.defaults, FIELDS)):
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise UsageError(f"source {source.name}: {what}.{unknown[0]} means nothing: use {', '.join(known)}")
+    separator = source.values.get("separator", ",")
+    if len(separator) != 1:
+        raise UsageError(f"source {source.name}: values.separator is {separator!r}: write one character, such as ';'")
 
 
 def _check_action(source: str, action: str, role: str | float) -> None:

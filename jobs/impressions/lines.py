@@ -3,6 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from jobs.core.errors import InputError
@@ -15,6 +16,7 @@ RAW_LIMIT = 4096
 
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
+_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
@@ -38,8 +40,11 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
 
     Raises InputError, naming the file and how far it was read, where packed data end early or are damaged.
     """
-    number, offset, rest = 0, 0, b""
     blocks = _blocks(stream, name=name)
+    start = next(blocks, b"")
+    marked = start.startswith(_MARK)  # some editors and exports begin UTF-8 with a byte order mark: it is no content
+    number, offset, rest = 0, 3 if marked else 0, b""
+    blocks = chain([start[offset:]], blocks)
     for block in blocks:
         *lines, rest = (rest + block).split(b"\n")
         for content in lines:

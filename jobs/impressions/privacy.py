@@ -5,12 +5,11 @@ import re
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import orjson
 
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _DIGITS = re.compile(r"(?<!\w)\+?(?:\d[ .\-/()]{0,2}){6,18}\d(?!\w)")
+_SEVEN = re.compile(r"(?:\d\D*){7}")
+_GROUPED = re.compile(r"\d[ .\-/()]+\d")
 _CARD_START = re.compile(r"4|5[1-5]|2[2-7]|3[47]|6(?:011|4[4-9]|5)|35|62")
 _CARD_LENGTHS = frozenset({15, 16, 19})
 _HASHED = re.compile(r"hashed:([\w.-]{1,32}):([0-9a-f]{16})")
@@ -42,6 +41,8 @@ _REGIONS = {
 }
 """Language to the regions whose national phone numbers are looked for when a locale names no region."""
 
+_ALL_REGIONS = tuple(dict.fromkeys(r for regions in _REGIONS.values() for r in regions))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Salt:
@@ -55,7 +56,7 @@ class Salt:
 
     def key(self, text: str) -> int:
         """Signed 64-bit keyed hash of an id; an id that replay brings back hashed keeps its hash."""
-        done = _HASHED.fullmatch(text)
+        done = _HASHED.fullmatch(text) if text.startswith("hashed:") else None
         if done:
             return struct.unpack(">q", bytes.fromhex(done.group(2)))[0]
         return struct.unpack(">q", _digest(self.secret, text))[0]
@@ -77,18 +78,26 @@ def _digest(secret: bytes, text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=secret, digest_size=8).digest()
 
 
-def mask_text(text: str, *, locale: str = "") -> str:
+def mask_text(text: str, *, locale: str = "", declared: tuple[str, ...] = ()) -> str:
     """`text` with e-mail addresses, payment card numbers and phone numbers replaced by <email>, <card>, <phone>.
 
     Cards need a Luhn check digit (python-stdnum) and an issuer's prefix, phones must be valid numbers of the locale's
-    regions or international (phonenumbers), so that article numbers and years stay searchable.
+    regions or international (phonenumbers), so that article numbers and years stay searchable. Without a locale that
+    names a region, those of the `declared` ones count; without any, a number of any region that is written in groups,
+    as phone numbers are.
     """
     if "@" in text:
         text = _EMAIL.sub("<email>", text)
-    if sum(map(str.isdigit, text)) < 7:
+    if not _SEVEN.search(text):
         return text
     text = _DIGITS.sub(_masked_card, text)
-    return _without_phones(text, locale) if sum(map(str.isdigit, text)) >= 7 else text
+    return _without_phones(text, locale, declared) if _SEVEN.search(text) else text
+
+
+def mask_marks(text: str) -> str:
+    """`text` without e-mail addresses and card numbers, for values that are no query and hold many digits."""
+    text = _EMAIL.sub("<email>", text) if "@" in text else text
+    return _DIGITS.sub(_masked_card, text) if _SEVEN.search(text) else text
 
 
 def _masked_card(found: re.Match[str]) -> str:
@@ -99,13 +108,17 @@ def _masked_card(found: re.Match[str]) -> str:
     return "<card>" if card else found.group()
 
 
-def _without_phones(text: str, locale: str) -> str:
-    import phonenumbers
+def _without_phones(text: str, locale: str, declared: tuple[str, ...]) -> str:
+    from phonenumbers import Leniency, PhoneNumberMatcher
 
-    for region in (None, *regions_of(locale)):
-        spans = [(m.start, m.end) for m in phonenumbers.PhoneNumberMatcher(text, region)]
-        for start, end in reversed(spans):
-            text = f"{text[:start]}<phone>{text[end:]}"
+    regions = regions_of(locale) or tuple(dict.fromkeys(r for d in declared for r in regions_of(d)))
+    for region in (None, *(regions or _ALL_REGIONS)):
+        strict = region is not None and not regions
+        leniency = Leniency.STRICT_GROUPING if strict else Leniency.VALID
+        found = list(PhoneNumberMatcher(text, region, leniency=leniency))
+        for match in reversed(found):
+            if not strict or _GROUPED.search(match.raw_string):
+                text = f"{text[: match.start]}<phone>{text[match.end :]}"
     return text
 
 
@@ -115,34 +128,3 @@ def regions_of(locale: str) -> tuple[str, ...]:
     parts = locale.replace("_", "-").split("-")
     region = [p.upper() for p in parts[1:] if len(p) == 2 and p.isalpha()]
     return tuple(region[:1]) or _REGIONS.get(parts[0].lower(), ())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hidden:
-    """Names of fields, at any depth of a document: query texts are masked, ids hashed, others dropped."""
-
-    queries: frozenset[str]
-    ids: frozenset[str]
-    dropped: frozenset[str]
-
-
-def mask_object(document: dict[str, Any], *, salt: Salt, hidden: Hidden) -> bytes:
-    """A refused document as it may be kept, as JSON bytes; replay reads it like the original."""
-    return orjson.dumps(_masked(document, salt, hidden, ""), default=str)
-
-
-def _masked(value: Any, salt: Salt, hidden: Hidden, name: str) -> Any:
-    if isinstance(value, dict):
-        return {k: _masked(v, salt, hidden, k) for k, v in value.items() if k not in hidden.dropped}
-    if isinstance(value, list):
-        return [_masked(v, salt, hidden, name) for v in value]
-    if name in hidden.ids and value not in (None, "") and not isinstance(value, bool):
-        return salt.token(str(value))
-    if not isinstance(value, str):
-        return value
-    return mask_text(value) if name in hidden.queries else _EMAIL.sub("<email>", value)
-
-
-def mask_loose(text: str) -> str:
-    """Refused text that is no document: e-mail addresses and card numbers masked, ids cannot be told apart."""
-    return _DIGITS.sub(_masked_card, _EMAIL.sub("<email>", text))

@@ -17,7 +17,10 @@ class Seen:
     format: str
     columns: list[str] = field(default_factory=list)
     mapped: dict[str, str] = field(default_factory=dict)
+    unsure: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    separator: str = ","
     times: dict[str, int] = field(default_factory=dict)
     bases: dict[str, int] = field(default_factory=dict)
     applications: dict[str, int] = field(default_factory=dict)
@@ -39,8 +42,8 @@ def block(seen: Seen, *, corpus: str, name: str) -> str:
     entries: dict[str, Any] = {"name": name, "corpus": corpus, "path": seen.path, "format": seen.format}
     if columns:
         entries["columns"] = columns
-    if seen.format != "ubi" and "click" not in seen.mapped:
-        entries["defaults"] = {"click": "false"}
+    if seen.separator not in (",", "\t" if ".tsv" in seen.path else ","):
+        entries["values"] = {"separator": seen.separator}
     entries["rank_base"] = seen.bases or {"default": 1}
     if seen.format == "ubi":
         entries["actions"] = seen.proposed_actions
@@ -54,6 +57,7 @@ def _comments(seen: Seen) -> list[str]:
                          ("actions", seen.actions), ("refused", seen.refused)):  # fmt: skip
         if found:
             told.append(f"{label}: {_short(found)}")
+    told += [f"columns.{name} = {seen.mapped.get(name, name)}: {what}" for name, what in seen.values.items()]
     if seen.impressions:
         told.append(f"{seen.impressions} impressions, {seen.clicks} clicked ({seen.clicks / seen.impressions:.1%})")
     orphans = seen.refused.get("unknown_search", 0) + seen.refused.get("not_shown", 0)

@@ -12,6 +12,8 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -109,13 +111,16 @@ def _figures(ctx: Any, summary: dict[str, Any]) -> pl.DataFrame:
     start = day - timedelta(days=LOOK_BACK_DAYS)
     days = [start + timedelta(days=i) for i in range(LOOK_BACK_DAYS + 1)]
     files = ctx.store.files("daily_counts", where={"event_day": days})
-    columns = ["event_day", "corpus", "locale", "rank", "impressions", "clicks"]
+    columns = ["event_day", "corpus", "locale", "rank", "arrival_day", "impressions", "clicks"]
     key = ["event_day", "corpus", "locale", "rank"]
     parts = [
-        read_files(DAILY_COUNTS, [f], columns=columns).group_by(key).agg(pl.col("impressions", "clicks").sum())
+        read_files(DAILY_COUNTS, [f], columns=columns)
+        .filter(pl.col("arrival_day") <= day)
+        .group_by(key)
+        .agg(pl.col("impressions", "clicks").sum())
         for f in files
     ]
-    empty = read_files(DAILY_COUNTS, [], columns=columns)
+    empty = read_files(DAILY_COUNTS, [], columns=[*key, "impressions", "clicks"])
     counts = pl.concat([empty, *parts], how="vertical_relaxed")
     ignored, excluded = _shares(ctx, summary, day)
     return night_figures(
@@ -131,7 +136,8 @@ def _shares(ctx: Any, summary: dict[str, Any], day: date) -> tuple[dict[str, flo
         if figures:
             held = ignored.setdefault(source.corpus, [0, 0])
             ignored[source.corpus] = [held[0] + figures["ignored"], held[1] + figures["rows_in"]]
-    rows = ctx.store.read("impressions", where={"event_day": day}, columns=["corpus", "excluded"])
+    rows = ctx.store.read("impressions", where={"event_day": day}, columns=["corpus", "arrived_at", "excluded"])
+    rows = rows.filter(pl.col("arrived_at").dt.date() <= day)
     shares = rows.group_by("corpus").agg(pl.col("excluded").is_not_null().mean())
     return {c: n / total for c, (n, total) in ignored.items() if total}, dict(shares.iter_rows())
 
@@ -161,17 +167,29 @@ def _validate(suites: dict[str, tuple[Any, list[dict]]]) -> tuple[list[dict], di
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    source = context.data_sources.add_spark("night", persist=False)
     rows: list[dict] = []
-    with tempfile.TemporaryDirectory() as folder:
-        context.add_data_docs_site("night", _site(folder))
+    with tempfile.TemporaryDirectory() as folder, _temporary_files_in(folder):
+        site = Path(folder) / "site"
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        source = context.data_sources.add_spark("night", persist=False)
+        context.add_data_docs_site("night", _site(str(site)))
         for name, (frame, checks) in suites.items():
             rows += _validate_one(gx, context, source, name, frame, checks)
         context.build_data_docs()
-        pages = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
+        pages = {str(p.relative_to(site)): p.read_bytes() for p in sorted(site.rglob("*")) if p.is_file()}
     return rows, pages
+
+
+@contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Within it, new temporary files of this process go below `folder`: Great Expectations unpacks the assets of its
+    Data Docs into a temporary folder that it never deletes."""
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _site(folder: str) -> dict:

@@ -1,22 +1,24 @@
 """Any declared file to batches of rows as read, with what a refused row looked like."""
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-import orjson
 import polars as pl
 
 from jobs.core.errors import InputError
 from jobs.core.storage import filesystem
 from jobs.impressions.layout import Layout
-from jobs.impressions.lines import RAW_LIMIT, Line, read_lines, unpacked
-from jobs.impressions.privacy import Hidden, Salt, mask_loose, mask_object
+from jobs.impressions.lines import Line, read_lines, unpacked
+from jobs.impressions.masking import Hidden, Masker
+from jobs.impressions.privacy import Salt
 from jobs.impressions.text_tables import CsvReader, JsonReader
 from jobs.impressions.ubi import Tally, UbiReader
 
 _LINES, _BYTES = 100_000, 48 << 20
-"""A batch of lines ends at either bound, so that memory depends neither on a file's length nor on its lines'."""
+_STEP = 32
+"""A batch of lines ends at either bound (looked at every so many lines), so that memory depends neither on a file's
+length nor on its lines'."""
 
 _UBI_QUERIES = frozenset({"user_query", "message"})
 _UBI_IDS = frozenset({"user_id", "client_id", "session_id"})
@@ -50,15 +52,38 @@ def read_batches(
 
 def _text(lines: Iterator[Line], uri: str, layout: Layout, salt: Salt) -> Iterator[tuple[Batch, Tally]]:
     reader = _reader(layout, uri)
-    fields = hidden_fields(layout)
     for chunk, last in _chunks(lines):
         if isinstance(reader, CsvReader):
             known = [*reader.waiting, *chunk]
             rows = reader.read(chunk, last=last)
-            raw = _raw_lines(known, reader.header, reader.separator, fields, salt)
+            raw = _raw_lines([*known, *reader.spread], masker_of(layout, salt, reader))
         else:
-            rows, raw = reader.read(chunk), _raw_lines(chunk, [], "", fields, salt)
+            rows, raw = reader.read(chunk), _raw_lines(chunk, masker_of(layout, salt))
         yield Batch(rows=rows, raw=raw), reader.tally
+
+
+def masker_of(layout: Layout, salt: Salt, reader: CsvReader | None = None) -> Masker:
+    """How refused rows of a file are kept; a CSV reader that has read its header knows the columns."""
+    if reader is None:
+        return Masker(hidden=hidden_fields(layout), salt=salt)
+    header = tuple(reader.header)
+    return Masker(hidden=hidden_fields(layout), salt=salt, header=header, separator=reader.separator)
+
+
+def whole_rows(uri: str, layout: Layout, salt: Salt) -> Iterator[tuple[Line, Masker]]:
+    """Every row of a text file with all of its lines, and how it is masked; InputError as `read_batches`."""
+    fs, path = filesystem(uri)
+    with fs.open_input_file(path) as stream:
+        lines = read_lines(unpacked(stream), name=uri)
+        if layout.format != "csv":
+            masker = masker_of(layout, salt)
+            yield from ((line, masker) for line in lines)
+            return
+        reader = CsvReader(layout, name=uri)
+        for chunk, last in _chunks(lines):
+            found = reader.records(chunk, last=last)
+            masker = masker_of(layout, salt, reader)
+            yield from ((line, masker) for line, _ in found)
 
 
 def _reader(layout: Layout, uri: str) -> UbiReader | JsonReader | CsvReader:
@@ -71,44 +96,22 @@ def _chunks(lines: Iterator[Line]) -> Iterator[tuple[list[Line], bool]]:
     """Lists of lines, each with whether it is the last."""
     held: list[Line] = []
     size = 0
-    for line in lines:
+    while more := list(islice(lines, _STEP)):
         if len(held) >= _LINES or size >= _BYTES:
             yield held, False
             held, size = [], 0
-        held.append(line)
-        size += len(line.content)
+        held += more
+        size += sum(len(line.content) for line in more)
     yield held, True
 
 
-def _raw_lines(chunk: list[Line], header: list[str], separator: str, fields: Hidden, salt: Salt) -> RawOf:
+def _raw_lines(chunk: list[Line], masker: Masker) -> RawOf:
     def raw(numbers: list[int]) -> list[str]:
         by_number = {line.number: line for line in chunk}
-        return [
-            raw_text(by_number[n].content if n in by_number else b"", header, separator, fields, salt) for n in numbers
-        ]
+        found = [by_number.get(n) for n in numbers]
+        return [masker.kept(line.content, cut=line.cut) if line else "" for line in found]
 
     return raw
-
-
-def raw_text(content: bytes, header: list[str], separator: str, fields: Hidden, salt: Salt) -> str:
-    """Refused bytes as they may be kept: masked JSON where they are an object or a CSV row, else masked text; at most
-    RAW_LIMIT bytes."""
-    document = _object(content, header, separator)
-    if document is None:
-        return mask_loose(content[:RAW_LIMIT].decode("utf-8", "backslashreplace"))[:RAW_LIMIT]
-    kept = mask_object(document, salt=salt, hidden=fields)
-    return kept[:RAW_LIMIT].decode("utf-8", "ignore")
-
-
-def _object(content: bytes, header: list[str], separator: str) -> dict | None:
-    try:
-        if not header:
-            document = orjson.loads(content)
-            return document if isinstance(document, dict) else None
-        row = next(csv.reader([content.decode("utf-8")], delimiter=separator, strict=True), [])
-    except (orjson.JSONDecodeError, UnicodeDecodeError, csv.Error):
-        return None
-    return dict(zip(header, row, strict=True)) if len(row) == len(header) else None
 
 
 def hidden_fields(layout: Layout) -> Hidden:
@@ -121,19 +124,20 @@ def hidden_fields(layout: Layout) -> Hidden:
     mapped = {c.rsplit(".", 1)[-1] for c in layout.columns.values()}
     dropped = frozenset({"query"} - mapped) if layout.format == "ubi" else frozenset()
     queries = (_UBI_QUERIES | {named["query"]}) - dropped
-    return Hidden(queries=queries, ids=_UBI_IDS | {named["user"], named["session"]}, dropped=dropped)
+    ids = _UBI_IDS | {named["user"], named["session"]}
+    return Hidden(queries=queries, ids=ids, dropped=dropped, locales=tuple(layout.locales))
 
 
 def _columnar(uri: str, layout: Layout, salt: Salt, constants: dict[str, str] | None) -> Iterator[tuple[Batch, Tally]]:
     from jobs.impressions.columnar import ColumnarReader
 
     reader = ColumnarReader(layout, name=uri, constants=constants)
-    hidden = hidden_fields(layout)
+    masker = masker_of(layout, salt)
     for rows, held in reader.batches(uri):
         first = rows["line"][0] if rows.height else 1
 
         def raw(numbers: list[int], held: pl.DataFrame = held, first: int = first) -> list[str]:
             found = held[[n - first for n in numbers]].to_dicts()
-            return [mask_object(d, salt=salt, hidden=hidden)[:RAW_LIMIT].decode("utf-8", "ignore") for d in found]
+            return [masker.kept_object(d) for d in found]
 
         yield Batch(rows=rows, raw=raw), reader.tally

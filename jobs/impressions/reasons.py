@@ -1,6 +1,8 @@
 """Why a row is refused: one code a reason, stored with the row in rejected_impressions."""
 
 MALFORMED = "malformed"
+BAD_QUOTES = "bad_quotes"
+FIELD_COUNT = "field_count"
 UNDECODABLE = "undecodable"
 TOO_LONG = "too_long"
 UNKNOWN_DOCUMENT = "unknown_document"
@@ -25,7 +27,9 @@ NOT_SHOWN = "not_shown"
 TOO_LATE = "too_late"
 
 MEANING = {
-    MALFORMED: "not a JSON object, or not the declared number of fields",
+    MALFORMED: "not a JSON object, or no row of a table",
+    BAD_QUOTES: "a quote that is never closed, or text after a closing quote",
+    FIELD_COUNT: "more or fewer fields than the header has",
     UNDECODABLE: "bytes that are not UTF-8",
     TOO_LONG: "a row longer than a row may be",
     UNKNOWN_DOCUMENT: "neither a query row nor an event",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
+from pyarrow.fs import FileType
 
 from jobs.core.errors import NotThereError
 from jobs.core.settings import Source
@@ -12,8 +13,11 @@ from jobs.core.storage import filesystem
 from jobs.impressions.frames import write_frame
 from jobs.impressions.ingest import ingest
 from jobs.impressions.inputs import InputFile
-from jobs.impressions.lines import RAW_LIMIT, read_lines, unpacked
+from jobs.impressions.layout import layout_of
+from jobs.impressions.lines import RAW_LIMIT, Line
 from jobs.impressions.quarantine import TABLE
+from jobs.impressions.reading import whole_rows
+from jobs.impressions.ubi import load
 from jobs.impressions.work import Ingestion, Request
 
 
@@ -50,7 +54,7 @@ def _files(rows: pl.DataFrame, source: Source, work: Ingestion) -> Iterator[Inpu
     days = _arrival_days(source, work)
     for n, ((path,), part) in enumerate(rows.partition_by("path", as_dict=True, maintain_order=True).items()):
         ordered = part.unique("line", keep="first").sort("line")
-        contents = _contents(ordered, path, source)
+        contents = _contents(ordered, path, source, work)
         there = ordered.filter(pl.Series([c is not None for c in contents]))
         if not there.height:
             continue
@@ -72,22 +76,40 @@ def _arrival_days(source: Source, work: Ingestion) -> dict[str, str]:
     return {p: m.group("day") for p, m in found.items() if m}
 
 
-def _contents(rows: pl.DataFrame, path: str, source: Source) -> list[bytes | None]:
-    """Each row's content in one line; None where it was cut and its source is gone or is no text."""
-    kept = [None if raw is None or len(raw.encode()) >= RAW_LIMIT - 3 else raw.encode() for raw in rows["raw"]]
+def _contents(rows: pl.DataFrame, path: str, source: Source, work: Ingestion) -> list[bytes | None]:
+    """Each row's content in one line; None where it was cut and its source is gone or is no text.
+
+    What quarantine keeps whole and as an object is read from there. Other rows are read from their source again, by
+    its columns; a row of a CSV file that still is none stays where it is.
+    """
+    kept = [_object_of(raw) for raw in rows["raw"]]
     lost = {line for line, content in zip(rows["line"], kept, strict=True) if content is None}
-    again = _from_source(path, lost) if lost and source.format in ("ubi", "jsonl") else {}
-    return [
-        content.replace(b"\n", b" ") if content is not None else again.get(line)
-        for line, content in zip(rows["line"], kept, strict=True)
-    ]
+    again = _from_source(path, lost, source, work) if lost and source.format not in ("parquet", "delta") else {}
+    found = []
+    for raw, line, content in zip(rows["raw"], rows["line"], kept, strict=True):
+        content = content or again.get(line)
+        if content is None and raw is not None and source.format in ("ubi", "jsonl") and len(raw) < RAW_LIMIT - 3:
+            content = raw.encode()
+        if content is not None and source.format == "csv" and not content.startswith(b"{"):
+            content = None
+        found.append(None if content is None else content.replace(b"\n", b" "))
+    return found
 
 
-def _from_source(path: str, lines: set[int]) -> dict[int, bytes]:
+def _object_of(raw: str | None) -> bytes | None:
+    """A kept row if it is a whole object."""
+    if raw is None or len(raw.encode()) >= RAW_LIMIT - 3:
+        return None
+    document, reason = load(Line(1, 0, raw.encode(), False))
+    return raw.encode() if reason is None and document is not None else None
+
+
+def _from_source(path: str, lines: set[int], source: Source, work: Ingestion) -> dict[int, bytes]:
+    """Rows of the source file by number, masked as they are kept; nothing if the file is gone."""
+    declared = work.settings.corpora
+    locales = declared[source.corpus].locales if source.corpus in declared else ()
     fs, inner = filesystem(path)
-    try:
-        stream = fs.open_input_file(inner)
-    except OSError:
+    if fs.get_file_info(inner).type != FileType.File:
         return {}
-    with stream:
-        return {n.number: n.content for n in read_lines(unpacked(stream), name=path) if n.number in lines and not n.cut}
+    rows = whole_rows(path, layout_of(source, locales=locales), work.salt)
+    return {n.number: masker.masked(n.content) for n, masker in rows if n.number in lines and not n.cut}

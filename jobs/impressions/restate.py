@@ -12,7 +12,7 @@ from jobs.core.tables import DataFile, StagedFile, read_files, stage
 from jobs.impressions.answers import answering
 from jobs.impressions.canonical import ROWS, merge_rows
 from jobs.impressions.checks import hashed
-from jobs.impressions.days import Limits, activity_of, daily_counts, daily_users, exclude_bots, range_cuts
+from jobs.impressions.days import Limits, bots_of, daily_counts, daily_users, exclude_bots, range_cuts
 from jobs.impressions.frames import scan_frames, write_frame
 from schemas.logs import DAILY_COUNTS, DAILY_USERS, IMPRESSIONS, ITEM_KEYS, QUERIES
 
@@ -67,7 +67,8 @@ def _one_day(day: date, fresh: dict[str, dict[str, pl.DataFrame]], spec: dict, o
             whole.append(known)
             continue
         new = _merged(known, fresh[name].get(text), source, day=day, corpus=corpus, name=name)
-        new = exclude_bots(new, limits=Limits(**source["limits"]), activity=_activity(source, day, spec))
+        limits = Limits(**source["limits"])
+        new = exclude_bots(new, limits=limits, bots=_bots(source, name, day, spec, limits) if spec["range"] else None)
         new = new.select(IMPRESSIONS.names).sort(_ORDER)
         differs = spec["range"] or not new.equals(old.sort(_ORDER))
         if differs:
@@ -102,23 +103,28 @@ def _joined(kept: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     both = kept.join(new, on=key, how="semi").select(key) if kept.height else kept
     if not both.height:
         return pl.concat([kept, new])
-    pairs = pl.concat([kept, new]).join(both, on=key, how="semi").sort("arrived_at", maintain_order=True)
+    pairs = pl.concat([kept, new]).join(both, on=key, how="semi").sort("arrived_at", "shown_at", maintain_order=True)
     apart = [f.join(both, on=key, how="anti") for f in (kept, new)]
     return pl.concat([*apart, merge_rows(pairs)])
 
 
-def _activity(source: dict, day: date, spec: dict) -> pl.DataFrame | None:
-    """Activity of the whole day where this task holds a part of it."""
-    if not spec["range"]:
-        return None
-    columns = ["session_key", "user_key", "search_id", "shown_at"]
-    scan = scan_frames(source["rows"], schema=_row_schema()).filter(pl.col("event_day") == day).select(columns)
-    parts = [scan]
-    held = [f for f in spec["existing"].get(day.isoformat(), []) if f["partition"]["source"] == source["name"]]
+def _bots(source: dict, name: str, day: date, spec: dict, limits: Limits) -> pl.DataFrame:
+    """The bots of the whole day of a source, of which this task holds a part: as if it held all of it."""
+    columns = ["session_key", "user_key", "search_id", "shown_at", "arrived_at"]
+    place = pl.struct("search_id", "item_id", "rank").hash().alias("place")
+    fresh = scan_frames(source["rows"], schema=_row_schema()).filter(pl.col("event_day") == day)
+    fresh = fresh.select(*columns, place)
+    held = [f for f in spec["existing"].get(day.isoformat(), []) if f["partition"]["source"] == name]
     if held:
         uris = [rust_uri(f["uri"]) for f in held]
-        parts.append(pl.scan_parquet(uris, storage_options=storage_options(uris[0]) or None).select(columns))
-    return activity_of(pl.concat(parts).unique().collect(engine="streaming"))
+        old = pl.scan_parquet(uris, storage_options=storage_options(uris[0]) or None, hive_partitioning=False)
+        old = old.filter(~pl.col("user_key").is_in(spec["forgotten"]).fill_null(value=False)).select(*columns, place)
+        if source["replace"]:
+            touched = scan_frames(source["touched"], schema={"search_id": pl.String})
+            old = old.join(touched, on="search_id", how="anti")
+        both = pl.concat([old, fresh]).sort("arrived_at", "shown_at", maintain_order=True)
+        fresh = both.unique("place", keep="first", maintain_order=True)
+    return bots_of(fresh.select(columns).collect(engine="streaming"), limits=limits)
 
 
 def _daily(rows: pl.DataFrame, day: str, spec: dict, out: dict[str, Any]) -> None:

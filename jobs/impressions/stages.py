@@ -1,5 +1,6 @@
 """Reading and joining as Spark tasks: specs out, results in, and the checks on what came back."""
 
+import json
 from datetime import UTC, date, datetime, time, timedelta
 
 from jobs.core.errors import InputError
@@ -16,6 +17,11 @@ TASK_BYTES = {"ubi": 24 << 20, "csv": 24 << 20, "jsonl": 24 << 20, "parquet": 64
 MIXED_BASE = 0.01
 """Share of an application's rows one below its declared rank base that can still be dirt; above, the base is wrong."""
 
+DOUBTED_BASE, WRONG_BASE = 20, 100
+"""Searches with a rank 1 and none anywhere with the declared 0 at which the base is doubted, and refused. Even where
+the first place takes only a tenth of what the first two take, .9**100 = 3e-5 of right declarations look so; where it
+takes half, .5**20 = 1e-6."""
+
 
 def read(parts: list[Part], work: Ingestion) -> None:
     specs, owners = [], []
@@ -27,8 +33,11 @@ def read(parts: list[Part], work: Ingestion) -> None:
         raise_error(result)
         part.read.append(result)
         part.refused += result["refused"]
+        part.notes += result["notes"]
     for part in parts:
         _check_bases(part)
+        for note in part.notes:
+            work.say(f"  warning: {note}")
 
 
 def _read_spec(part: Part, files: list[InputFile], work: Ingestion, name: str) -> dict:
@@ -68,20 +77,29 @@ def _by_size(files: tuple[InputFile, ...], limit: int) -> list[list[InputFile]]:
 
 
 def _check_bases(part: Part) -> None:
-    """Refuse a source whose applications count ranks from another base than declared."""
+    """Refuse a source whose applications count ranks from another base than declared; few ranks only raise a doubt."""
     totals: dict[str, list[int]] = {}
     for result in part.read:
-        for application, (n, below) in result["bases"].items():
-            held = totals.setdefault(application, [0, 0])
-            totals[application] = [held[0] + n, held[1] + below]
-    for application, (n, below) in sorted(totals.items()):
+        for application, found in result["bases"].items():
+            held = totals.get(application, [0, 0, 0, 0])
+            totals[application] = [a + b for a, b in zip(held, found, strict=True)]
+    for application, (n, below, first, second) in sorted(totals.items()):
         base = part.layout.base(application)
+        told = f"source {part.source.name}: application {application!r} is declared with rank base {base}, but"
         if below > MIXED_BASE * n:
-            way = f"declare rank_base = {{ {application or 'default'!r} = {base - 1} }}"
+            raise InputError(f"{told} {below} of its {n} ranks are {base - 1}: {_declare(application, base - 1)}")
+        if base != 0 or first or second < DOUBTED_BASE or part.layout.values.get("first_place") == "never":
+            continue
+        told = f"{told} none of its {n} ranks is 0 while {second} searches have a rank 1: {_declare(application, 1)}"
+        if second >= WRONG_BASE and not part.request.replay:
             raise InputError(
-                f"source {part.source.name}: application {application!r} is declared with rank base {base}, but"
-                f" {below} of its {n} ranks are {base - 1}: {way}"
+                f'{told}, or values = {{ first_place = "never" }} if the first place is really never logged'
             )
+        part.notes.append(told)
+
+
+def _declare(application: str, base: int) -> str:
+    return f"declare rank_base = {{ {json.dumps(application or 'default', ensure_ascii=False)} = {base} }}"
 
 
 def join(parts: list[Part], work: Ingestion) -> None:

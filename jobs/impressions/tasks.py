@@ -4,7 +4,6 @@ A task gets a plain dict and returns one; frames travel as staged Parquet files.
 so that the driver can name it in one sentence instead of a stack trace of the cluster.
 """
 
-import csv
 import gc
 from collections import Counter
 from datetime import date, datetime
@@ -12,17 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.storage import filesystem, rust_uri, storage_options
+from jobs.core.storage import rust_uri, storage_options
 from jobs.impressions import reasons
 from jobs.impressions.answers import answering
-from jobs.impressions.canonical import contradicting, join_documents, with_contents
+from jobs.impressions.canonical import Joined, contradicting, join_documents, with_contents
 from jobs.impressions.checks import Rules, check
 from jobs.impressions.documents import DOCUMENT, EVENT, PLACE, REFUSED, Kind, empty_documents
 from jobs.impressions.frames import scan_frames, write_frame
 from jobs.impressions.layout import Layout
-from jobs.impressions.lines import read_lines, unpacked
 from jobs.impressions.privacy import Salt
-from jobs.impressions.reading import RawOf, hidden_fields, raw_text, read_batches
+from jobs.impressions.reading import RawOf, read_batches, whole_rows
 from jobs.impressions.ubi import Tally
 
 FLUSH = 500_000
@@ -107,14 +105,16 @@ def read_task(spec: dict) -> dict:
 def _read(spec: dict) -> dict:
     layout, salt = Layout(**spec["layout"]), salt_from(spec["salt"])
     writer = _Writer(spec["out"], spec["scratch"], spec["buckets"])
-    seen = {"rows_in": 0, "ignored": 0, "rejected": Counter(), "actions": Counter(), "bases": {}, "refused": []}
+    seen = {"rows_in": 0, "ignored": 0, "rejected": Counter(), "actions": Counter(), "bases": {}, "refused": [],
+            "by_file": {}, "notes": [], "undated": 0}  # fmt: skip
     arrivals: list[date] = []
     for file in spec["files"]:
         day = date.fromisoformat(file["arrival_day"]) if file["arrival_day"] else None
         rules = Rules(layout=layout, salt=salt, latest=datetime.fromisoformat(spec["latest"]), arrival_day=day)
-        tally = Tally()
+        tally, lost = Tally(), Counter(seen["rejected"])
         for batch, tally in read_batches(file["uri"], layout=layout, salt=salt, constants=file["constants"]):  # noqa: B007 - the last one counts
             _count_bases(seen["bases"], batch.rows, layout)
+            seen["undated"] += 0 if day else _undated(batch.rows)
             documents, refused = check(batch.rows, rules=rules, file=file["key"])
             documents, refused, raw = _renumbered(documents, refused, batch.raw, file["numbers"])
             _keep_refused(seen, raw, refused, f"{spec['scratch']}-refused-{len(seen['refused'])}.parquet")
@@ -123,6 +123,9 @@ def _read(spec: dict) -> dict:
         seen["rows_in"] += tally.documents
         seen["ignored"] += tally.ignored
         seen["actions"].update(tally.actions)
+        seen["notes"] += tally.notes
+        seen["by_file"][file["key"]] = {"rows_in": tally.documents, "ignored": tally.ignored,
+                                        "rejected": dict(seen["rejected"] - lost)}  # fmt: skip
     writer.flush()
     first, last = (min(arrivals).isoformat(), max(arrivals).isoformat()) if arrivals else ("", "")
     return {
@@ -134,6 +137,11 @@ def _read(spec: dict) -> dict:
         "first_arrival": first,
         "last_arrival": last,
     }
+
+
+def _undated(rows: pl.DataFrame) -> int:
+    """Rows that do not say when they arrived."""
+    return rows.filter(pl.col("reason").is_null() & pl.col("arrived").is_null()).height
 
 
 def _span(documents: pl.DataFrame) -> list[date]:
@@ -169,12 +177,19 @@ def _keep_refused(seen: dict, raw: list[str], refused: pl.DataFrame, uri: str) -
 
 
 def _count_bases(bases: dict[str, list[int]], rows: pl.DataFrame, layout: Layout) -> None:
-    """Per application: rows with a rank, and those whose rank lies one below the declared base."""
-    ranked = rows.filter(pl.col("rank").is_not_null()).select(pl.col("application").fill_null(""), "rank")
-    for application, n, ranks in ranked.group_by("application").agg(pl.len(), pl.col("rank")).iter_rows():
-        below = sum(r == layout.base(application) - 1 for r in ranks) if len(ranks) else 0
-        held = bases.setdefault(application, [0, 0])
-        bases[application] = [held[0] + n, held[1] + below]
+    """Per application: rows with a rank, those whose rank lies one below the declared base, those at it, and searches
+    with a rank one above it."""
+    ranked = rows.filter(pl.col("rank").is_not_null()).select(pl.col("application").fill_null(""), "search_id", "rank")
+    base = pl.col("application").replace_strict(
+        {a: layout.base(a) for a in layout.rank_base}, default=layout.base("default"), return_dtype=pl.Int64
+    )
+    away = pl.col("rank") - base
+    counts = ranked.group_by("application").agg(
+        pl.len(), (away == -1).sum(), (away == 0).sum().alias("at"),
+        pl.col("search_id").filter(away == 1).n_unique().alias("next"),
+    )  # fmt: skip
+    for application, *found in counts.iter_rows():
+        bases[application] = [a + b for a, b in zip(bases.get(application, [0, 0, 0, 0]), found, strict=True)]
 
 
 @answering
@@ -202,11 +217,25 @@ def join_task(spec: dict) -> dict:
         "refused": write_frame(joined.refused, f"{out}-refused.parquet") if joined.refused.height else "",
         "rejected": dict(joined.refused.group_by("reason").len().iter_rows()),
         "fate": write_frame(joined.fate, f"{out}-fate.parquet") if joined.fate.height else "",
+        "by_file": _by_file(own, joined),
         "accepted": joined.accepted,
         "duplicates": joined.duplicates,
         "impressions": rows.height,
         "clicks": int(rows["clicked"].sum()),
     }
+
+
+def _by_file(own: pl.DataFrame, joined: Joined) -> dict[int, dict]:
+    """What became of the documents of each file."""
+    total, doubled = (dict(f.group_by("file").len().iter_rows()) for f in (own, joined.doubled))
+    lost: dict[int, dict[str, int]] = {}
+    for file, reason, n in joined.refused.group_by("file", "reason").len().iter_rows():
+        lost.setdefault(file, {})[reason] = n
+    return {
+        file: {"accepted": n - doubled.get(file, 0) - sum(lost.get(file, {}).values()),
+               "duplicates": doubled.get(file, 0), "rejected": lost.get(file, {})}
+        for file, n in total.items()
+    }  # fmt: skip
 
 
 def _context(own: pl.DataFrame, spec: dict) -> pl.DataFrame:
@@ -247,26 +276,15 @@ def _raws(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Sal
 
 
 def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
-    fs, path = filesystem(file["uri"])
-    fields, header, found = hidden_fields(layout), [], {}
-    separator = layout.values.get("separator", "\t" if ".tsv" in file["uri"] else ",")
+    found: dict[int, str] = {}
     numbers = _numbers(file["numbers"])
-    with fs.open_input_file(path) as stream:
-        for line in read_lines(unpacked(stream), name=file["uri"]):
-            if layout.format == "csv" and not header:
-                header = _header(line.content, separator)
-            number = line.number if numbers is None else numbers[line.number - 1]
-            if number in lines:
-                found[number] = raw_text(line.content, header, separator, fields, salt)
-                if len(found) == len(lines):
-                    break
+    for line, masker in whole_rows(file["uri"], layout, salt):
+        number = line.number if numbers is None else numbers[line.number - 1]
+        if number in lines:
+            found[number] = masker.kept(line.content, cut=line.cut)
+            if len(found) == len(lines):
+                break
     return found
-
-
-def _header(content: bytes, separator: str) -> list[str]:
-    """Column names of a CSV header, quotes taken off: only then are hidden columns found by their names."""
-    text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return next(csv.reader([text], delimiter=separator), [])
 
 
 def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:

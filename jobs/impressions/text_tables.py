@@ -12,8 +12,8 @@ from jobs.impressions import reasons
 from jobs.impressions.documents import READ, Kind
 from jobs.impressions.layout import FIELDS, REQUIRED, Layout
 from jobs.impressions.lines import Line
-from jobs.impressions.ubi import Tally, load
-from jobs.impressions.values import getter, text
+from jobs.impressions.ubi import Tally, exact_document, load
+from jobs.impressions.values import getter, id_text, rounded, text
 
 _MOST_LINES = 20
 """A quoted field with line ends may span this many lines; a stray quote then costs one row, not the rest of the
@@ -27,10 +27,13 @@ def read_name(name: str) -> str:
     return _READ_AS.get(name, name)
 
 
-def mapped_columns(there: list[str], *, layout: Layout, name: str) -> dict[str, str]:
-    """Field to file column for the columns that exist; InputError names what is missing and how to map it."""
+def mapped_columns(there: list[str], *, layout: Layout, name: str, optional: bool = False) -> dict[str, str]:
+    """Field to file column for the columns that exist; InputError names what is missing and how to map it.
+
+    With `optional` a declared column of a field that a row may lack need not be there.
+    """
     found = {f: layout.column(f) for f in FIELDS if layout.column(f) in there}
-    wrong = sorted(f for f in layout.columns if f not in found)
+    wrong = sorted(f for f in layout.columns if f not in found and not (optional and f not in REQUIRED))
     if wrong:
         raise InputError(
             f"{name}: columns.{wrong[0]} names {layout.columns[wrong[0]]!r}, which is not there: it has"
@@ -108,17 +111,37 @@ class JsonReader:
                 continue
             kept.append(line)
             for field, get in self._get.items():
-                columns[field].append(text(get(document)))
+                columns[field].append(_long_or_text(get(document)))
+        self._exact_ids(columns, kept)
         self.tally.documents += len(lines)
         self._check_columns(columns, kept)
         return frame_of(columns, kept, refused)
 
     def _check_columns(self, columns: dict[str, list], kept: list[Line]) -> None:
-        """Refuse the file if no row of its first batch has a field: a wrong name is told once, not once a row."""
-        if kept and not self._checked:
-            there = [self._layout.column(f) for f, values in columns.items() if any(v is not None for v in values)]
-            mapped_columns(there, layout=self._layout, name=self._name)
-            self._checked = True
+        """Refuse the file if no row of its first batch has a field that it needs: a wrong name is told once, not once a
+        row. A field that may be missing is null then, and said so."""
+        if not kept or self._checked:
+            return
+        there = [self._layout.column(f) for f, values in columns.items() if any(v is not None for v in values)]
+        found = mapped_columns(there, layout=self._layout, name=self._name, optional=True)
+        absent = [f"{f} ({c})" for f, c in self._layout.columns.items() if f not in found]
+        if absent:
+            self.tally.notes.append(f"{self._name}: no row of its first has columns.{', '.join(absent)}: null there")
+        self._checked = True
+
+    def _exact_ids(self, columns: dict[str, list], kept: list[Line]) -> None:
+        """Ids whose numbers a float rounds, read again digit by digit."""
+        for field in ("page", "item", "user", "session", "event"):
+            for n, value in enumerate(columns[field]):
+                if type(value) is float:
+                    columns[field][n] = id_text(self._get[field](exact_document(kept[n].content)))
+        for field, values in columns.items():
+            columns[field] = [str(v) if type(v) is float else v for v in values]
+
+
+def _long_or_text(value: Any) -> str | float | None:
+    """`text` of a value; a float that rounds stays one, so that it can be read again."""
+    return value if rounded(value) else text(value)
 
 
 class CsvReader:
@@ -128,17 +151,15 @@ class CsvReader:
         self._layout, self._name = layout, name
         self.separator = layout.values.get("separator", "\t" if ".tsv" in name else ",")
         self.waiting: deque[Line] = deque()
+        self.spread: list[Line] = []
         self._places: dict[str, int] = {}
         self.header: list[str] = []
         self.tally = Tally()
 
     def read(self, lines: list[Line], *, last: bool = True) -> pl.DataFrame:
         """Rows as read of these lines; without `last` a record that may go on waits for the next call."""
-        self.waiting.extend(lines)
-        if not self.header and self.waiting:
-            self._read_header(self.waiting.popleft())
         kept, rows, refused = [], [], []
-        for line, fields in self._records(last=last):
+        for line, fields in self.records(lines, last=last):
             self.tally.documents += 1
             if isinstance(fields, str):
                 refused.append((line, fields))
@@ -147,6 +168,17 @@ class CsvReader:
                 rows.append(fields)
         columns = {f: [r[i] or None for r in rows] for f, i in self._places.items()}
         return frame_of(columns, kept, refused)
+
+    def records(self, lines: list[Line], *, last: bool = True) -> list[tuple[Line, list[str] | str]]:
+        """Records with all of their lines as one, and their fields or the reason why they have none.
+
+        `spread` holds those of several lines afterwards.
+        """
+        self.waiting.extend(lines)
+        self.spread = []
+        if not self.header and self.waiting:
+            self._read_header(self.waiting.popleft())
+        return list(self._records(last=last))
 
     def _read_header(self, line: Line) -> None:
         fields = self._parse([line.content.removeprefix(b"\xef\xbb\xbf")])
@@ -162,9 +194,11 @@ class CsvReader:
             fields, used = self._record(line)
             if fields is None and not last and len(self.waiting) < _MOST_LINES:
                 return
-            for _ in range(used):
-                self.waiting.popleft()
-            yield line, reasons.MALFORMED if fields is None else fields
+            taken = [self.waiting.popleft() for _ in range(used)]
+            if used > 1:
+                line = line._replace(content=b"\n".join(n.content for n in taken))
+                self.spread.append(line)
+            yield line, reasons.BAD_QUOTES if fields is None else fields
 
     def _record(self, line: Line) -> tuple[list[str] | str | None, int]:
         """Fields (or the reason why there are none) of the record that begins here, and how many lines it takes."""
@@ -175,11 +209,13 @@ class CsvReader:
         while fields == "open" and taken < min(_MOST_LINES, len(self.waiting)):
             taken += 1
             fields = self._parse([self.waiting[i].content for i in range(taken)])
+            if fields == reasons.UNDECODABLE:  # the next line's own fault: it is told when its turn comes
+                return reasons.BAD_QUOTES, 1
         if fields == "open":
             return None, 1
         if isinstance(fields, str):
             return fields, 1
-        return (fields, taken) if len(fields) == len(self.header) or not self.header else (reasons.MALFORMED, 1)
+        return (fields, taken) if len(fields) == len(self.header) else (reasons.FIELD_COUNT, taken)
 
     def _parse(self, contents: list[bytes]) -> list[str] | str:
         try:
@@ -190,4 +226,7 @@ class CsvReader:
         try:
             return next(csv.reader(texts, delimiter=self.separator, strict=True), [])
         except csv.Error as error:
-            return "open" if "unexpected end" in str(error) else reasons.MALFORMED
+            told = str(error)
+            if "field limit" in told:
+                return reasons.TOO_LONG
+            return "open" if "unexpected end" in told else reasons.BAD_QUOTES

@@ -3,8 +3,12 @@
 Specification: User Behavior Insights schema 1.3.0; the shapes met are listed in the sources of format "ubi".
 """
 
+import json
+import operator
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,7 +18,17 @@ from jobs.impressions import reasons
 from jobs.impressions.documents import MILLION, READ, Kind
 from jobs.impressions.layout import Layout
 from jobs.impressions.lines import Line
-from jobs.impressions.values import getter, ids_of, item_of, lists_of, text, texts_of, wholes_of
+from jobs.impressions.values import (
+    column_getter,
+    id_text,
+    id_texts_of,
+    ids_of,
+    item_of,
+    lists_of,
+    rounded,
+    texts_of,
+    wholes_of,
+)
 
 _BULK = frozenset({"index", "create", "update", "delete"})
 _NOTHING: dict = {}
@@ -24,11 +38,12 @@ _SLICE = 1_000
 
 @dataclass(kw_only=True)
 class Tally:
-    """What was read: documents, those whose action is declared irrelevant, and every action name seen."""
+    """What was read: documents, those whose action is declared irrelevant, every action name, and what to warn of."""
 
     documents: int = 0
     ignored: int = 0
     actions: Counter = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
 
 
 class _Told(NamedTuple):
@@ -40,9 +55,10 @@ class _Told(NamedTuple):
 
     def add(self, line: Line, document: dict, event_id: str | None) -> None:
         """Append one document."""
-        self.lines.append(line)
-        self.documents.append(document)
-        self.ids.append(event_id)
+        lines, documents, ids = self
+        lines.append(line)
+        documents.append(document)
+        ids.append(event_id)
 
 
 class UbiReader:
@@ -50,7 +66,7 @@ class UbiReader:
 
     def __init__(self, layout: Layout) -> None:
         self._actions = layout.actions
-        self._get = {name: getter(path) for name, path in layout.columns.items()}
+        self._get = {name: column_getter(path) for name, path in layout.columns.items()}
         self._bulk_id: str | None = None
         self.tally = Tally()
 
@@ -115,14 +131,18 @@ class UbiReader:
         attributes = [a if type(a := d.get("event_attributes")) is dict else _NOTHING for d in documents]
         places = self._values("rank", documents) or [_inner(a, "position", "ordinal") for a in attributes]
         into["role"] += [self._actions[d["action_name"]] for d in documents]
-        into["item"] += self._values("item", documents) or [_inner(a, "object", "object_id") for a in attributes]
+        items = self._values("item", documents) or [_inner(a, "object", "object_id") for a in attributes]
+        into["item"] += self._exact("item", items, told)
         if "interaction" in self._get:
             into["interaction"] += [_amount(v) for v in self._values("interaction", documents)]
         into["place"] += [p.get("index") if type(p) is dict else p for p in places]
         self._gather(told, into)
 
     def _gather_queries(self, told: _Told, into: dict[str, list]) -> None:
-        into["hits"] += [d.get("query_response_hit_ids") for d in told.documents]
+        into["hits"] += [
+            _HITS(exact_document(n.content)) if type(hits) is list and float in set(map(type, hits)) else hits
+            for n, hits in zip(told.lines, map(_HITS, told.documents), strict=True)
+        ]
         into["query"] += self._values("query", told.documents) or [d.get("user_query") for d in told.documents]
         self._gather(told, into)
 
@@ -132,24 +152,31 @@ class UbiReader:
         into["line"] += [n.number for n in told.lines]
         into["byte_offset"] += [n.offset for n in told.lines]
         into["bulk_id"] += told.ids
-        into["search_id"] += self._values("page", documents) or [d.get("query_id") for d in documents]
-        into["user"] += self._values("user", documents) or [d.get("user_id") or d.get("client_id") for d in documents]
-        into["session"] += self._values("session", documents) or [d.get("session_id") or _session(d) for d in documents]
-        into["event_id"] += self._values("event", documents) or [d.get("event_id") for d in documents]
+        for name, column in (("page", "search_id"), ("user", "user"), ("session", "session"), ("event", "event_id")):
+            values = self._values(name, documents) or _OWN[name](documents)
+            into[column] += self._exact(name, values, told)
         into["time"] += self._values("time", documents) or [d.get("timestamp") for d in documents]
         into["application"] += [d.get("application") for d in documents]
         for name in ("arrived", "locale", "segment", "ranker", "randomised"):
             if name in self._get:
                 into[name] += self._values(name, documents)
 
+    def _exact(self, name: str, values: list, told: _Told) -> list:
+        """Ids whose numbers a float rounds, read again digit by digit."""
+        if float not in set(map(type, values)):
+            return values
+        get = self._get.get(name) or _OWN[name]
+        exact = ([exact_document(n.content)] if rounded(v) else None for n, v in zip(told.lines, values, strict=True))
+        return [get(d)[0] if d else v for d, v in zip(exact, values, strict=True)]
+
     def _values(self, name: str, documents: list[dict]) -> list:
         """Values of a mapped column; an empty list where the source maps none."""
         get = self._get.get(name)
-        return [get(d) for d in documents] if get else []
+        return get(documents) if get else []
 
 
 _KINDS = {"impression": Kind.IMPRESSION, "click": Kind.CLICK}
-_SHARED = ("time", "user", "session", "application", "arrived", "locale", "segment", "ranker", "randomised")
+_SHARED = ("time", "application", "arrived", "locale", "segment", "ranker", "randomised")
 
 
 def _event_rows(columns: dict[str, list]) -> pl.DataFrame:
@@ -190,8 +217,9 @@ def _amount(value: Any) -> float | None:
 def _shared_rows(columns: dict[str, list]) -> pl.DataFrame:
     numbers = {n: pl.Series(columns[n], dtype=pl.Int64) for n in ("line", "byte_offset")}
     texts = {n: texts_of(columns[n]) for n in _SHARED if columns.get(n)}
+    texts |= {n: id_texts_of(columns[n]) for n in ("user", "session")}
     search, _ = ids_of(columns["search_id"])
-    event = pl.coalesce(texts_of(columns["event_id"]), pl.Series(columns["bulk_id"], dtype=pl.String))
+    event = pl.coalesce(id_texts_of(columns["event_id"]), pl.Series(columns["bulk_id"], dtype=pl.String))
     return pl.DataFrame({**numbers, "search_id": search, **texts}).with_columns(event.alias("event_id"))
 
 
@@ -206,6 +234,13 @@ def load(line: Line) -> tuple[Any, str | None]:
     return (document, None) if isinstance(document, dict) else (None, reasons.MALFORMED)
 
 
+def exact_document(content: bytes) -> dict:
+    """The object of a line that could be read, with numbers of any length as they are written."""
+    document = json.loads(content, parse_float=Decimal)
+    inner = document.get("_source")
+    return inner if isinstance(inner, dict) else document
+
+
 def _inner(attributes: dict, outer: str, name: str) -> Any:
     part = attributes.get(outer)
     return part.get(name) if type(part) is dict else None
@@ -216,7 +251,7 @@ def _hits(value: Any) -> tuple[list[str] | None, str | None]:
         return None, None
     if not isinstance(value, list):
         return None, reasons.BAD_ITEM
-    if all(type(v) is str and v for v in value):
+    if set(map(type, value)) <= _TEXT and "" not in value:
         return value, None
     made = [item_of(v)[0] for v in value]
     return (None, reasons.BAD_ITEM) if None in made else (made, None)
@@ -230,12 +265,24 @@ def _session(document: dict) -> Any:
     return attributes.get("session_id") if isinstance(attributes, dict) else None
 
 
+_TEXT = frozenset({str})
+_HITS = operator.methodcaller("get", "query_response_hit_ids")
+_OWN: dict[str, Callable[[list[dict]], list]] = {
+    "page": column_getter("query_id"),
+    "user": lambda documents: [d.get("user_id") or d.get("client_id") for d in documents],
+    "session": lambda documents: [d.get("session_id") or _session(d) for d in documents],
+    "event": column_getter("event_id"),
+    "item": column_getter("event_attributes.object.object_id"),
+}
+"""Where UBI keeps the ids of a document."""
+
+
 def _bulk_action(document: dict) -> str | None:
     """The _id of a bulk action line ("" without one); None if this is no action line."""
     (name, body), *_ = document.items()
     if name not in _BULK or not isinstance(body, dict):
         return None
-    return text(body.get("_id")) or ""
+    return id_text(body.get("_id")) or ""
 
 
 def _unknown(document: dict) -> str:

@@ -1,13 +1,20 @@
 """Values of JSON documents as columns: texts, ids, places, lists; the quick way where all are well-formed."""
 
+import re
 from collections.abc import Callable
-from itertools import accumulate
+from decimal import Decimal
+from itertools import accumulate, chain
 from types import NoneType
 from typing import Any
 
 import polars as pl
 
 from jobs.impressions import reasons
+
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
+_EXACT = 1 << 53
+_MOST = 10**40
+"""Ids of more digits are no numbers that any system counts with."""
 
 
 def getter(path: str) -> Callable[[dict], Any]:
@@ -25,6 +32,18 @@ def getter(path: str) -> Callable[[dict], Any]:
     return get
 
 
+def column_getter(path: str) -> Callable[[list[dict]], list]:
+    """`getter` for many documents at once; paths of one and two names, which nearly all are, without a call each."""
+    first, *rest = path.split(".")
+    if not rest:
+        return lambda documents: [d.get(first) for d in documents]
+    if len(rest) == 1:
+        last = rest[0]
+        return lambda documents: [v.get(last) if type(v := d.get(first)) is dict else None for d in documents]
+    get = getter(path)
+    return lambda documents: [get(d) for d in documents]
+
+
 def text(value: Any) -> str | None:
     """Text of a scalar (numbers as they are written, booleans as true and false); None for null, empty and nested
     values."""
@@ -35,13 +54,26 @@ def text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
+def id_text(value: Any) -> str | None:
+    """Text of an id: whole numbers without a fraction, so that 12345, 12345.0 and "12345.0" are one."""
+    if isinstance(value, str):
+        return _WHOLE.sub(r"\1", value) or None if value.endswith("0") else value or None
+    if isinstance(value, float | Decimal) and value == value and abs(value) < _MOST and value == int(value):
+        return str(int(value))
+    return str(value) if isinstance(value, Decimal) else text(value)
+
+
+def rounded(value: Any) -> bool:
+    """True for a number that a float cannot hold: an id written so must be read again from its text."""
+    return type(value) is float and abs(value) >= _EXACT
+
+
 def item_of(value: Any) -> tuple[str | None, str | None]:
     """An id as text: 12345 and "12345" are one item; the reason where it is neither text nor a whole number."""
-    if isinstance(value, str):
-        return (value, None) if value else (None, None)
-    if value is None:
-        return None, None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if value is None or isinstance(value, str):
+        return id_text(value), None
+    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if not number or value != value or abs(value) >= _MOST or value != int(value):
         return None, reasons.BAD_ITEM
     return str(int(value)), None
 
@@ -69,6 +101,13 @@ def texts_of(values: list) -> pl.Series:
     return texts.to_frame().select(pl.when(pl.col("texts") != "").then("texts")).to_series()
 
 
+def id_texts_of(values: list) -> pl.Series:
+    """`id_text` of each value."""
+    if not set(map(type, values)) <= {str, NoneType}:
+        values = [id_text(v) for v in values]
+    return texts_of(values)
+
+
 def ids_of(values: list) -> tuple[pl.Series, pl.Series]:
     """`item_of` of each value, and the reasons."""
     if set(map(type, values)) <= {str, NoneType}:
@@ -88,6 +127,8 @@ def lists_of(values: list[list[str] | None]) -> pl.Series:
     import pyarrow as pa
 
     ends = list(accumulate((len(v) if v is not None else 0 for v in values), initial=0))
-    offsets = pa.array([None if v is None else e for v, e in zip(values, ends, strict=False)] + ends[-1:], pa.int32())
-    flat = pa.array([hit for v in values if v is not None for hit in v], pa.string())
-    return pl.Series(pa.ListArray.from_arrays(offsets, flat), dtype=pl.List(pl.String))
+    starts = [None if v is None else e for v, e in zip(values, ends, strict=False)]
+    # through Polars, since pa.array of a list imports pandas: half a second of every worker
+    offsets = pl.Series([*starts, ends[-1]], dtype=pl.Int32).to_arrow()
+    flat = pl.Series(list(chain.from_iterable(filter(None, values))), dtype=pl.String).to_arrow()
+    return pl.Series(pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), flat), dtype=pl.List(pl.String))

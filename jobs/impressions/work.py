@@ -66,6 +66,7 @@ class Part:
     replace: bool = True
     refused: list[str] = field(default_factory=list)
     doubted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def source(self) -> Source:
@@ -79,6 +80,16 @@ class Part:
         for result in (*self.read, *self.joined):
             found.update(result["rejected"])
         return found
+
+    def by_file(self, keys: set[int]) -> dict:
+        """What became of the rows of some files: the invariant's counts."""
+        found = {"rows_in": 0, "accepted": 0, "duplicates": 0, "ignored": 0, "rejected": Counter()}
+        for result in (*self.read, *self.joined):
+            for key, figures in result["by_file"].items():
+                if int(key) in keys:
+                    for name, n in figures.items():
+                        found[name] += Counter(n) if name == "rejected" else n
+        return found | {"rejected": dict(found["rejected"])}
 
     def span(self) -> tuple[str, str]:
         firsts = [r["first_arrival"] for r in self.read if r["first_arrival"]]

@@ -2,6 +2,7 @@
 night."""
 
 import json
+import tempfile
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from io import StringIO
@@ -78,7 +79,10 @@ def test_spark_tasks_make_the_same_tables_as_plain_calls(tmp_path, spark, monkey
     assert {n: again[n] for n in told} == {n: summary[n] for n in told}, "a night run again reads nothing anew"
 
 
-def test_a_sound_night_passes_and_its_results_can_be_read(tmp_path, spark):
+def test_a_sound_night_passes_and_its_results_can_be_read(tmp_path, spark, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     bench = Bench(tmp_path)
     write_days(bench, 8)
     ctx = context(bench, spark, settings_of(bench))
@@ -90,6 +94,7 @@ def test_a_sound_night_passes_and_its_results_can_be_read(tmp_path, spark):
     assert bench.store.exists(f"{ctx.folder}/impressions/data-docs/index.html")
     figures = bench.store.read_json(f"{ctx.folder}/impressions/figures.json")
     assert figures[0]["volume_ratio"] == pytest.approx(1.0)
+    assert [p.name for p in scratch.iterdir()] == [], "the checks leave no temporary folder behind"
 
 
 def test_a_wrong_action_name_that_makes_every_click_zero_fails_the_night(tmp_path, spark):

@@ -345,9 +345,10 @@ def test_quoted_text_makes_the_round_trip(line, query_raw):
     ("line", "reason"),
     [
         (b"s1,caf\xe9,a,1,0,2026-11-20T10:00:00", "undecodable"),
-        (b"s1,jazz,a,1,0", "malformed"),
-        (b"s1,jazz,a,1,0,2026-11-20T10:00:00,extra", "malformed"),
-        (b's1,"jazz,a,1,0,2026-11-20T10:00:00', "malformed"),
+        (b"s1,jazz,a,1,0", "field_count"),
+        (b"s1,jazz,a,1,0,2026-11-20T10:00:00,extra", "field_count"),
+        (b's1,"jazz,a,1,0,2026-11-20T10:00:00', "bad_quotes"),
+        (b's1,"jazz" band,a,1,0,2026-11-20T10:00:00', "bad_quotes"),
         (b"s1,jazz,a,first,0,2026-11-20T10:00:00", "bad_rank"),
         (b"s1,jazz,a,,0,2026-11-20T10:00:00", "missing_rank"),
         (b"s1,jazz,a,1,maybe,2026-11-20T10:00:00", "bad_click"),

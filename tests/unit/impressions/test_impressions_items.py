@@ -1,6 +1,7 @@
 """Catalogues: new entries, changed ones as new versions, refused ones with their reason."""
 
 import json
+import re
 from datetime import date
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from jobs.core.errors import InputError
 from jobs.core.tables import Store
 from jobs.impressions.inputs import list_files
-from jobs.impressions.items import ALWAYS, import_items
+from jobs.impressions.items import ALWAYS, app, import_items
 
 DAY = date(2026, 11, 20)
 
@@ -83,3 +84,33 @@ def test_the_last_of_two_entries_of_one_item_wins_and_is_counted(tmp_path):
     told = import_items(store, corpus="tracks", files=catalogue(tmp_path, item(1), item(1, "Blues")), day=DAY)
     assert told["duplicates"] == 1
     assert store.read("items")["title"].to_list() == ["Blues"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "tracks"], "no configuration: pass --config"),
+        (
+            ["--corpus", "other", "--config", "hindcast.toml"],
+            r"--corpus other: .* declares tracks: add a \[corpora.other\]",
+        ),
+        (["--config", "hindcast.toml"], "pass --source FILE and --corpus NAME"),
+    ],
+)
+def test_a_catalogue_of_nobody_is_wrong_use_and_makes_no_store(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HINDCAST_CONFIG", raising=False)
+    catalogue(tmp_path, item(1))
+    (tmp_path / "hindcast.toml").write_bytes(b'\xef\xbb\xbfstore = "store/"\n[corpora.tracks]\n')
+    with pytest.raises(SystemExit) as caught:
+        app(["import", "--source", "items.jsonl", *arguments], standalone_mode=False)
+    assert caught.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "store").exists()
+
+
+def test_ids_of_a_catalogue_join_with_those_of_a_log(tmp_path):
+    store = Store(str(tmp_path / "store"))
+    rows = [item(7.0), item("8.0"), '{"item_id": 9007199254740993, "title": "x"}']
+    import_items(store, corpus="tracks", files=catalogue(tmp_path, *rows), day=DAY)
+    assert set(store.read("items")["item_id"]) == {"7", "8", "9007199254740993"}
