@@ -141,6 +141,7 @@ def scale(figures: Figures) -> None:
     """100,000 documents clustered and sampled, in a process of its own."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.skills_scale"], check=True, capture_output=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
+    print(f"  100,000 documents: {found['processor_seconds']:.1f} processor seconds", flush=True)
     figures.check("100,000 documents clustered and sampled, seconds", found["seconds"], high=60)
     figures.check("100,000 documents clustered and sampled, GiB at the peak", found["peak_gib"], high=3)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LABELLED = 30
+LEFT = 10  # queries that are measured on, at the least: the mean over the splits uses all of them
 SPLITS = 1000
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of a skill's mean gain beside the router's own score
 
@@ -32,10 +33,10 @@ def calibrate(
 
     scores: float[n, s], the router's own score of each skill (standardised by query here). values: float[n, s], nDCG of
     each query under each skill. The weight of the gains is chosen on the labelled queries too. None where fewer than
-    twice `labelled` queries are there: nothing would be left to measure on.
+    `LEFT` queries would be left to measure on, or there is nothing to choose.
     """
     n = len(values)
-    if n < 2 * labelled or values.shape[1] < 2:
+    if n < labelled + LEFT or values.shape[1] < 2:
         return None
     own = standardised(scores)
     rng = np.random.default_rng(seed)

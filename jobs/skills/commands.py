@@ -40,7 +40,10 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to evaluate and how; paths of skill sets may be None."""
+    """What to evaluate and how; paths of skill sets may be None.
+
+    keep: folder of vectors and replies, by default the skills folder itself.
+    """
 
     documents: Path
     queries: Path
@@ -53,19 +56,29 @@ class Plan:
     other: Path | None = None
     feedback: bool = False
     seed: int = 0
+    keep: Path | None = None
+
+    @property
+    def kept(self) -> Path:
+        """Where vectors and replies are."""
+        return self.keep or self.skills
 
 
 def discover_files(
-    documents: Path, *, corpus: str, out: Path, endpoint: Endpoint, retriever: str, options: Options, say: Say
+    documents: Path, *, corpus: str, out: Path, endpoint: Endpoint, retriever: str, options: Options, say: Say,
+    keep: Path | None = None,
 ) -> dict[str, Any]:
-    """Discover skills of a file, or of each subject of a collection (into a sub-folder each)."""
+    """Discover skills of a file, or of each subject of a collection (into a sub-folder each).
+
+    keep: folder of vectors and replies where it is not `out`.
+    """
     plain_name(corpus, kind="corpus")
     parts = find_subjects(documents)
-    encoder = Embedder(retriever, cache=out / VECTORS, say=say)
+    encoder = Embedder(retriever, cache=(keep or out) / VECTORS, say=say)
     found = {}
     for part in parts:
         folder = out / plain_name(part.name, kind="subject") if part.name else out
-        model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=out, say=say)
+        model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=keep or out, say=say)
         found[part.name] = discover_skills(
             read_documents(part.documents), corpus=f"{corpus}-{part.name}".rstrip("-"), folder=folder, encoder=encoder,
             model=model, options=options, say=say,
@@ -146,16 +159,16 @@ def _bench(
     plan: Plan, subject: Subject, *, retriever: str, endpoint: Endpoint, rewriting: RewriteOptions, say: Say
 ) -> Bench:
     folder = plan.skills / subject.name if (plan.skills / subject.name / "index.json").exists() else plan.skills
-    encoder = Embedder(retriever, cache=plan.skills / VECTORS, say=say)
+    encoder = Embedder(retriever, cache=plan.kept / VECTORS, say=say)
     clusters, profiles = discovered_views(folder) if "synthesised" in plan.methods else ((), {})
     extras = Extras(
         human=skills_in(plan.human) if plan.human else (), other=skills_in(plan.other) if plan.other else (),
         clusters=clusters, profiles=profiles, gains=gains_of(folder) if plan.feedback else {}, seed=plan.seed,
     )
     retrieve = Retriever(subject.documents, encoder, exact_up_to=plan.exact_up_to)
-    model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=plan.skills, say=say)
+    model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=plan.kept, say=say)
     return Bench(
-        subject, retrieve, skills_in(folder), encoder=encoder, model=model, options=rewriting, extras=extras
+        subject, retrieve, read_skills(folder).skills, encoder=encoder, model=model, options=rewriting, extras=extras
     )
 
 

@@ -168,6 +168,7 @@ def _calibrations(benches: Sequence[Bench], rows: Mapping[str, Row], seed: int) 
     """The embedding router, and the model's, corrected by 30 labelled queries of each subject."""
     if not {"oracle", "best-single", "random"} & set(rows):
         return None
+    benches = [one for one in benches if one.skills]
     found: dict[str, list[dict[str, Any]]] = {}
     for one in benches:
         queries = [query for query in one.subject.queries if one.subject.qrels.relevant(query.id)]
@@ -181,7 +182,7 @@ def _calibrations(benches: Sequence[Bench], rows: Mapping[str, Row], seed: int) 
                 sources[name] = one_hot([picks[query.id] for query in queries], names)
         for name, scores in sources.items():
             done = calibrate(scores, values, seed=seed)
-            too_few = {"calibrated": None, "reason": f"{len(queries)} labelled queries are too few"}
-            row = asdict(done) if done else too_few
+            reason = f"{len(queries)} labelled queries or {len(names)} skills are too few"
+            row = asdict(done) if done else {"calibrated": None, "reason": reason}
             found.setdefault(name, []).append({"subject": one.subject.name, **row})
     return found

@@ -42,12 +42,12 @@ def generic(bench: Bench) -> Outcome:
 
 def skills(bench: Bench) -> Outcome:
     """Discovered skills: a language model routes, with the generic instruction on offer."""
-    return _with_router(bench, bench.skills)
+    return _with_router(bench, _there(bench))
 
 
 def skills_no_prf(bench: Bench) -> Outcome:
     """The same without the first results in the prompt."""
-    return _with_router(bench, bench.skills, feedback=False)
+    return _with_router(bench, _there(bench), feedback=False)
 
 
 def human(bench: Bench) -> Outcome:
@@ -67,19 +67,21 @@ def other_corpus(bench: Bench) -> Outcome:
 def multiple_choice(bench: Bench) -> Outcome:
     """Zero-shot multiple choice over the skills, without the generic instruction."""
     model = bench.needs_model("the zero-shot multiple-choice router")
-    return _routed(bench, bench.skills, route_with_model(model, bench.subject.queries, bench.skills, generic=False))
+    chosen = _there(bench)
+    return _routed(bench, chosen, route_with_model(model, bench.subject.queries, chosen, generic=False))
 
 
 def embedding_router(bench: Bench) -> Outcome:
     """The skill whose card is nearest to the query."""
-    return _routed(bench, bench.skills, _by_embedding(bench, bench.skills))
+    return _routed(bench, _there(bench), _by_embedding(bench, bench.skills))
 
 
 def random_router(bench: Bench) -> Outcome:
     """The expectation of a uniformly random skill, exactly: the mean over skills."""
+    first = _there(bench)[0]
     scores = [by_query for name, by_query in bench.skill_scores().items() if name != GENERIC]
     values = {query: float(np.mean([one[query] for one in scores])) for query in scores[0]}
-    cost = {one.query_id: one.cost for one in bench.rewrites(bench.skills[0]).values()}
+    cost = {one.query_id: one.cost for one in bench.rewrites(first).values()}
     return Outcome(values=values, cost=cost, note="expected value over the skills; the cost is of one rewrite")
 
 
@@ -107,7 +109,7 @@ def calibrated(bench: Bench) -> Outcome:
     """The embedding router, corrected by outcomes that were stored with `hindcast skills feedback`."""
     if not bench.extras.gains:
         raise Unavailable("no stored outcomes: add them with `hindcast skills feedback` and pass --feedback")
-    cosines = card_cosines(bench.encoder, bench.subject.queries, bench.skills)
+    cosines = card_cosines(bench.encoder, bench.subject.queries, _there(bench))
     choices = route_calibrated(cosines, bench.subject.queries, bench.skills, bench.extras.gains, weight=1.0)
     return _routed(bench, bench.skills, choices)
 
@@ -145,6 +147,12 @@ def check_deployable(name: str) -> None:
     if name not in METHODS or name in WITH_LABELS | WITHOUT_REWRITE:
         fitting = ", ".join(one for one in METHODS if one not in WITH_LABELS | WITHOUT_REWRITE)
         raise UsageError(f"method {name!r} does not rewrite queries: choose among {fitting}")
+
+
+def _there(bench: Bench) -> tuple[Skill, ...]:
+    if not bench.skills:
+        raise Unavailable("discovery found no skill in this corpus: write one by hand, or give it more documents")
+    return bench.skills
 
 
 def _with_router(bench: Bench, chosen: Sequence[Skill], *, feedback: bool = True) -> Outcome:

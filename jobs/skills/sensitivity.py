@@ -18,16 +18,19 @@ CHANGES = {
 
 
 def vary(plan: Plan, *, out: Path, endpoint: Endpoint, rewriting: RewriteOptions, say: Say) -> dict[str, Any]:
-    """nDCG@10 of `skills` as discovered, and after each change, with its difference in points of 100."""
+    """nDCG@10 of `skills` as discovered, and after each change, with its difference in points of 100.
+
+    Vectors and replies are those of the skills folder: nothing is embedded or asked twice.
+    """
     options = _options(plan.skills)
     found = {}
     for name, (setting, value) in {"as discovered": ("seed", options.seed), **CHANGES}.items():
         folder = out / "sensitivity" / name.replace(" ", "-")
         discover_files(
             plan.documents, corpus="sensitivity", out=folder, endpoint=endpoint, retriever=plan.retrievers[0],
-            options=replace(options, **{setting: value}), say=say,
+            options=replace(options, **{setting: value}), say=say, keep=plan.kept,
         )
-        again = replace(plan, skills=folder, methods=("skills",), retrievers=plan.retrievers[:1])
+        again = replace(plan, skills=folder, keep=plan.kept, methods=("skills",), retrievers=plan.retrievers[:1])
         summary = evaluate_files(again, out=folder / "evaluation", endpoint=endpoint, rewriting=rewriting, say=say)
         found[name] = summary["methods"]["skills"]["ndcg10"]
     base = found["as discovered"]

@@ -109,10 +109,14 @@ def test_with_an_endpoint_everything_is_asked_once(files, tmp_path):
 
 
 def test_sensitivity_varies_one_setting_a_time(files, tmp_path):
-    with serving() as (url, _):
+    with serving() as (url, server):
         asks = ("--base-url", url, "--model", "scripted")
         discover(files, tmp_path / "skills", *asks)
         _, done = evaluate(files, tmp_path / "skills", tmp_path / "out", *asks, "--sensitivity", methods="skills")
+        bought = server.calls
+        evaluate(files, tmp_path / "skills", tmp_path / "again", *asks, "--sensitivity", methods="skills")
+        assert server.calls == bought
+    assert not list((tmp_path / "out").rglob("replies.sqlite"))
     rows = done["sensitivity"]
     assert set(rows) == {"as discovered", "clusters x0.5", "clusters x2", "ten skills"}
     assert rows["as discovered"]["points"] == 0
@@ -196,6 +200,16 @@ def test_queries_that_nobody_labelled_are_null_with_the_reason(files, tmp_path):
     assert {one["ndcg10"] for one in done["methods"].values()} == {None}
     code, done = call("evaluate", "--queries", tmp_path / "mixed.jsonl", *paths, *more)
     assert (code, done["n_unlabelled"], done["methods"]["original"]["ndcg10"]) == (0, 1, 0.0)
+
+
+def test_a_corpus_without_a_skill_is_still_measured(files, tmp_path):
+    write(tmp_path / "d.jsonl", [{"id": "a", "text": "!!!"}])
+    code, done = discover(files, tmp_path / "skills", documents=tmp_path / "d.jsonl")
+    assert (code, done["skills"]) == (0, [])
+    code, done = evaluate(files, tmp_path / "skills", tmp_path / "out")
+    found = {name for name, one in done["methods"].items() if one["ndcg10"] is not None}
+    assert (code, found) == (0, {"original", "generic", "best-single", "oracle"})
+    assert "no skill" in done["methods"]["random"]["reason"]
 
 
 def test_half_a_surrogate_pair_anywhere_stops_nothing(files, tmp_path):

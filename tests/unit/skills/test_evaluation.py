@@ -252,7 +252,9 @@ def test_calibration_finds_a_biased_router():
     assert done.uncalibrated == pytest.approx(0.3, abs=0.02)
     assert done.calibrated == pytest.approx(0.5, abs=0.02)
     assert done.low > 0
-    assert calibrate(np.zeros((40, 2)), np.zeros((40, 2))) is None
+    assert calibrate(np.zeros((40, 2)), np.zeros((40, 2)), splits=2).queries == 40
+    assert calibrate(np.zeros((39, 2)), np.zeros((39, 2))) is None
+    assert calibrate(np.zeros((40, 1)), np.zeros((40, 1))) is None
 
 
 def test_good_replies_are_bought_once(tmp_path):
