@@ -130,6 +130,8 @@ def changed(manifest: dict[str, Any], settings: Settings, then: Settings) -> lis
     old, new = dict(figures_of({"_": then.recorded()})), dict(figures_of({"_": settings.recorded()}))
     told += [f"hindcast.toml {k.removeprefix('_.')}: {_told(new, k)}, then {_told(old, k)}" for k in sorted(old | new)
              if old.get(k) != new.get(k)]  # fmt: skip
+    recorded = dict(figures_of({"_": manifest.get("config", {})}))
+    told += [f"hindcast.toml {k.removeprefix('_.')}: no setting any more" for k in sorted(recorded) if k not in old]
     others = sorted(n for n, s in manifest["steps"].items() if s.get("settings", manifest["config_sha256"])
                     != manifest["config_sha256"])  # fmt: skip
     return told + ([f"computed with other settings than the last step: {', '.join(others)}"] if others else [])

@@ -1,6 +1,7 @@
 """What a step gets: settings, store, run, Spark, progress, clock, and the manifest that ties steps together."""
 
 import hashlib
+import json
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from jobs import __version__
-from jobs.core.errors import NotThereError
+from jobs.core.errors import NotThereError, SettingsError
 from jobs.core.normalise import NORMALISATION
 from jobs.core.progress import Progress
 from jobs.core.settings import Settings
@@ -146,11 +149,12 @@ def with_head(manifest: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
 def past(manifest: dict[str, Any], settings: Settings) -> tuple[Settings, Run]:
     """Settings and run as a manifest recorded them, with the store, root and Spark of now.
 
-    Manifests of before 0.1 hold no configuration: then it is that of now.
+    A setting that is unknown now is left out; without a recorded configuration it is that of now. SettingsError if a
+    value that was recorded is none any more.
     """
     here = {"root": settings.root, "store": settings.store, "spark": settings.spark.model_dump(),
             "housekeeping": settings.housekeeping.model_dump()}  # fmt: skip
-    then = Settings.model_validate({**manifest["config"], **here}) if "config" in manifest else settings
+    then = _settings_of({**manifest["config"], **here}) if "config" in manifest else settings
     windows, day = manifest["windows"], date.fromisoformat
     run = Run(
         key=manifest["run"],
@@ -162,6 +166,23 @@ def past(manifest: dict[str, Any], settings: Settings) -> tuple[Settings, Run]:
         launch_id=manifest["launch_id"],
     )
     return then, run
+
+
+def _settings_of(config: dict[str, Any]) -> Settings:
+    body = json.loads(json.dumps(config))
+    try:
+        return Settings.model_validate(body)
+    except ValidationError as error:
+        unknown = [one["loc"] for one in error.errors() if one["type"] == "extra_forbidden"]
+    for *way, last in unknown:
+        held = body
+        for key in way:
+            held = held[key]
+        del held[last]
+    try:
+        return Settings.model_validate(body)
+    except ValidationError as error:
+        raise SettingsError(f"the recorded settings are none any more: {error.errors()[0]['msg']}") from None
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.core import context
 from jobs.core.context import Context, past
-from jobs.core.errors import NotThereError
+from jobs.core.errors import NotThereError, SettingsError
 from jobs.core.progress import Progress
 from jobs.core.settings import Settings, load_settings
 from jobs.core.spark import SparkProvider
@@ -87,6 +87,24 @@ def test_a_manifest_gives_back_the_run_and_its_settings(store):
     assert then.sha256() == ctx.settings.sha256() == manifest["config_sha256"] != now.sha256()
     assert (then.store, then.spark.master) == ("elsewhere", "spark://x:1"), "where it runs is of now"
     assert {"code_sha256", "prompts_sha256", "versions", "normalisation", "windows"} <= set(manifest)
+
+
+def test_settings_that_are_none_any_more_are_left_out_and_told(store):
+    """A later version of Hindcast reads the manifests of an earlier one, when it forgets a user or reproduces."""
+    ctx = ctx_of(store, evidence={"min_users": 7}, corpora={"a": {}})
+    ctx.record("evidence", {})
+    manifest = json.loads(json.dumps(ctx.manifest()))
+    manifest["config"]["evidence"]["given_up"] = 1
+    manifest["config"]["corpora"]["a"]["colour"] = "red"
+    manifest["config"]["older_part"] = {"x": [1]}
+    then, run = past(manifest, Settings(root=store.uri))
+    assert (then.sha256(), run) == (ctx.settings.sha256(), ctx.run)
+    told = changed(manifest, ctx.settings, then)
+    names = ("corpora.a.colour", "evidence.given_up", "older_part.x[0]")
+    assert told == [f"hindcast.toml {name}: no setting any more" for name in names]
+    manifest["config"]["evidence"]["min_users"] = "many"
+    with pytest.raises(SettingsError, match="none any more"):
+        past(manifest, Settings(root=store.uri))
 
 
 def test_a_launch_comes_back_without_an_evaluation_window(store):
