@@ -68,15 +68,21 @@ def manifests(store: Store) -> dict[str, dict[str, Any]]:
     return {key: store.read_json(path) for key, path in paths.items() if store.exists(path)}
 
 
-def expired(found: dict[str, dict[str, Any]], *, retain_days: int) -> list[str]:
-    """Runs whose last day lies more than `retain_days` before the newest night, oldest first.
+def newest(store: Store, found: dict[str, dict[str, Any]]) -> date | None:
+    """The night that age is counted from: the latest published one (nights without rows are none), else the last."""
+    latest = store.read_json(PATH)["latest_night"] if store.exists(PATH) else None
+    nights = [latest] if latest in found else [key for key in found if key.startswith("night-")]
+    return max((date.fromisoformat(found[key]["as_of"]) for key in nights), default=None)
+
+
+def expired(found: dict[str, dict[str, Any]], *, until: date | None, retain_days: int) -> list[str]:
+    """Runs whose last day lies more than `retain_days` before `until`, oldest first.
 
     A launch that still waits for its outcome never expires.
     """
-    nights = [date.fromisoformat(m["as_of"]) for key, m in found.items() if key.startswith("night-")]
-    if not nights:
+    if until is None:
         return []
-    first = (max(nights) - timedelta(days=retain_days)).isoformat()
+    first = (until - timedelta(days=retain_days)).isoformat()
     waiting = {k for k, m in found.items() if k.startswith("launch-") and "reports.outcome" not in m["steps"]}
     old = [key for key, m in found.items() if m["as_of"] < first and key not in waiting]
     return sorted(old, key=lambda key: found[key]["as_of"])
@@ -85,7 +91,7 @@ def expired(found: dict[str, dict[str, Any]], *, retain_days: int) -> list[str]:
 def expire_runs(work: Work) -> dict[str, Any]:
     """Take expired runs out of published.json, their rows out of the tables, their folders out of the store."""
     found = manifests(work.store)
-    keys = expired(found, retain_days=work.rules.retain_days)
+    keys = expired(found, until=newest(work.store, found), retain_days=work.rules.retain_days)
     rows = {key: _rows(work.store, key) for key in keys}
     if keys and not work.dry_run:
         _unpublish(work.store, keys)
@@ -124,11 +130,10 @@ def _drop_rows(store: Store, key: str) -> None:
 
 def expire_quarantine(work: Work) -> dict[str, Any]:
     """Delete refused rows older than privacy.rejected_days before the newest night (each night does so too)."""
-    nights = [m["as_of"] for k, m in manifests(work.store).items() if k.startswith("night-")]
-    if not nights:
+    until = newest(work.store, manifests(work.store))
+    if until is None:
         return {"rows": 0}
-    days = work.settings.privacy.rejected_days
-    before = quarantine.expiry(date.fromisoformat(max(nights)), rejected_days=days)
+    before = quarantine.expiry(until, rejected_days=work.settings.privacy.rejected_days)
     files = work.store.files(quarantine.TABLE)
     rows = sum(f.rows for f in files if f.partition["run_day"] < before.isoformat())
     return {"rows": rows if work.dry_run else quarantine.expire(work.store, before=before)}

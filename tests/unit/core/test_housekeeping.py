@@ -138,8 +138,16 @@ def manifest(as_of, *, steps=(), tables=None):
         ),
     ],
 )
-def test_which_runs_expire(runs, days, gone):
-    assert housekeeping.expired(runs, retain_days=days) == gone
+def test_which_runs_expire(store, runs, days, gone):
+    assert housekeeping.expired(runs, until=housekeeping.newest(store, runs), retain_days=days) == gone
+
+
+def test_nights_without_rows_age_nothing(store):
+    """The log stopped; nights went on without rows, so that the latest night is an old one."""
+    runs = {f"night-{day}": manifest(day) for day in ("2026-01-01", "2026-11-20")}
+    store.write_json("published.json", {"runs": {}, "latest_night": "night-2026-01-01"})
+    assert housekeeping.newest(store, runs) == date(2026, 1, 1)
+    assert housekeeping.expired(runs, until=date(2026, 1, 1), retain_days=1) == []
 
 
 def curve(run):
