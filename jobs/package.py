@@ -5,6 +5,7 @@ third-party packages that tasks import (spark.archives), copied from the environ
 executors compute with exactly the versions of the driver. Executors bring a bare Python of the same minor version.
 """
 
+import json
 import platform
 import re
 import sys
@@ -20,6 +21,7 @@ from packaging.requirements import Requirement
 
 from jobs import __version__
 from jobs.core import cli
+from jobs.core.context import code_sha256
 from jobs.core.errors import MachineError, UsageError
 from jobs.core.spark import home
 
@@ -46,11 +48,14 @@ def closure(names: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def write_code(folder: Path, *, root: Path) -> Path:
+def write_code(folder: Path, *, root: Path, versions: dict[str, str]) -> Path:
     """The zip of jobs and schemas below `root`, package data included; entries carry no times, so equal code is equal.
+
+    Its comment tells sessions what it was made of (jobs.core.spark.check_fresh).
     """
     target = folder / f"hindcast-{__version__}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = json.dumps({"code": code_sha256(), "packages": versions}, sort_keys=True).encode()
         for path in sorted(p for part in _OWN for p in (root / part).rglob("*") if p.is_file()):
             name = path.relative_to(root).as_posix()
             if not _LEFT_OUT.search(name):
@@ -99,12 +104,12 @@ def package(
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("hindcast-*.zip"), *folder.glob("packages-*.tar.gz")):
         old.unlink()
-    names = closure(TASK_PACKAGES)
-    code, packages = write_code(folder, root=home()), write_packages(folder, names)
+    held = {name: metadata.version(name) for name in closure(TASK_PACKAGES)}
+    code, packages = write_code(folder, root=home(), versions=held), write_packages(folder, held)
     summary: dict[str, Any] = {
         "code": str(code),
         "packages": str(packages),
-        "distributions": {name: metadata.version(name) for name in names},
+        "distributions": held,
         "mib": round((code.stat().st_size + packages.stat().st_size) / (1 << 20), 1),
     }
     cli.finish(summary, as_json=json_, text=f"{code}\n{packages} ({summary['mib']} MiB)")

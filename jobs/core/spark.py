@@ -5,11 +5,14 @@ Spark spreads them over cores or executors. `local[*]` runs with flags for short
 executors are sent the archives of `hindcast package` when `[spark] package` names them.
 """
 
+import json
 import os
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +162,32 @@ def shipped(folder: Path) -> tuple[Path, Path]:
     return found[0][0], found[1][0]
 
 
+def check_fresh(code: Path) -> None:
+    """MachineError unless the archives were made from the code and the package versions of this driver.
+
+    Executors of an older version would compute, in silence, something else than what the manifest says.
+    """
+    from jobs.core.context import code_sha256
+
+    try:
+        with zipfile.ZipFile(code) as archive:
+            made = json.loads(archive.comment or b"{}")
+    except (zipfile.BadZipFile, ValueError):
+        made = {}
+    held = {d.name.lower().replace("_", "-"): d.version for d in metadata.distributions()}
+    others = [name for name, version in made.get("packages", {}).items() if held.get(name) != version]
+    if made.get("code") != code_sha256() or others:
+        what = f"other versions of {', '.join(others)}" if others else "other code"
+        raise MachineError(f"[spark] package: {code} was made from {what}: run `hindcast package --out {code.parent}`")
+
+
 def ship(context: Any, folder: Path, *, python: str | None) -> None:
     """Let executors import jobs and its packages from the archives alone, with `python` or a bare one of this version.
 
     Works in a session that is started here and in one of spark-submit, whose own options cannot be changed any more.
     """
     code, packages = shipped(folder)
+    check_fresh(code)
     context.addPyFile(str(code))
     context.addArchive(f"{packages}#packages")
     context.environment["PYTHONPATH"] = "packages"  # below the executor's working folder, where Spark unpacks archives

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_code_is_whole_and_the_same_every_time(tmp_path):
-    first = write_code(tmp_path, root=ROOT).read_bytes()
-    target = write_code(tmp_path, root=ROOT)
+    first = write_code(tmp_path, root=ROOT, versions={}).read_bytes()
+    target = write_code(tmp_path, root=ROOT, versions={})
     assert target.read_bytes() == first, "no times in it: the same code is the same file"
     names = set(zipfile.ZipFile(target).namelist())
     code = {p.relative_to(ROOT).as_posix() for part in ("jobs", "schemas") for p in (ROOT / part).rglob("*.py")}
@@ -27,7 +27,7 @@ def test_the_code_is_whole_and_the_same_every_time(tmp_path):
 
 
 def test_code_runs_from_the_archive(tmp_path):
-    target = write_code(tmp_path, root=ROOT)
+    target = write_code(tmp_path, root=ROOT, versions={})
     code = "import jobs.core.keys, schemas.catalog as c; print(jobs.core.keys.__file__, len(c.TABLES))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(target)},
                           capture_output=True, text=True, check=True)  # fmt: skip
@@ -49,7 +49,7 @@ def test_what_is_not_installed_is_named():
 
 def test_packages_are_importable_side_by_side(tmp_path):
     archive = write_packages(tmp_path, closure(["tenacity", "orjson"]))
-    write_code(tmp_path, root=ROOT)
+    write_code(tmp_path, root=ROOT, versions={})
     assert shipped(tmp_path)[1] == archive
     with tarfile.open(archive) as packed:
         names = packed.getnames()

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +12,7 @@ from jobs.core import spark
 from jobs.core.errors import MachineError
 from jobs.core.settings import Spark, load_settings
 from jobs.core.spark import SparkProvider, ship, shipped
-from jobs.package import TASK_PACKAGES, closure
+from jobs.package import TASK_PACKAGES, closure, write_code
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,7 @@ def archives(folder, *names):
     return folder
 
 
+ROOT = Path(__file__).resolve().parents[3]
 ZIP, TAR = "hindcast-0.1.0.zip", "packages-cp311-linux-x86_64.tar.gz"
 
 
@@ -79,9 +82,35 @@ def test_a_folder_without_just_the_two_archives_is_refused(tmp_path, names):
         shipped(archives(tmp_path / "dist", *names))
 
 
+@pytest.mark.parametrize(
+    ("code", "versions", "told"),
+    [
+        pytest.param("f" * 64, {}, "made from other code: run `hindcast package --out", id="an upgrade"),
+        pytest.param(None, {"polars": "0.1"}, "other versions of polars: run", id="other packages"),
+        pytest.param(None, {"no-such": "1"}, "other versions of no-such: run", id="a package that is not here"),
+    ],
+)
+def test_archives_of_another_version_are_refused(tmp_path, monkeypatch, code, versions, told):
+    """Executors that compute something else than the driver says give wrong tables in silence."""
+    folder = archives(tmp_path / "dist", TAR)
+    write_code(folder, root=ROOT, versions=versions)
+    if code:
+        monkeypatch.setattr("jobs.core.context.code_sha256", lambda: code)
+    sent = []
+    with pytest.raises(MachineError, match=told):
+        ship(SimpleNamespace(addPyFile=sent.append), folder, python=None)
+    assert sent == []
+
+
+def test_an_archive_that_was_cut_off_is_refused(tmp_path):
+    with pytest.raises(MachineError, match="made from other code"):
+        ship(SimpleNamespace(), archives(tmp_path / "dist", ZIP, TAR), python=None)
+
+
 @pytest.mark.parametrize("python", [None, "/opt/python/bin/python3.11"])
 def test_executors_are_sent_both_and_told_where_to_look(tmp_path, python):
-    sent, folder = [], archives(tmp_path / "dist", ZIP, TAR)
+    sent, folder = [], archives(tmp_path / "dist", TAR)
+    write_code(folder, root=ROOT, versions={"polars": metadata.version("polars")})
     context = SimpleNamespace(addPyFile=sent.append, addArchive=sent.append, environment={}, pythonExec="")
     ship(context, folder, python=python)
     assert sent == [str(folder / ZIP), f"{folder / TAR}#packages"]
