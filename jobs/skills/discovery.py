@@ -115,7 +115,7 @@ def discover_skills(
 
 def discovered_views(folder: Path) -> tuple[tuple[Cluster, ...], dict[int, Profile]]:
     """Clusters and profiles that the last discovery saw (for skills that are synthesised for each query)."""
-    files = sorted((folder / "transcripts").glob("*.jsonl"))
+    files = sorted((folder / "transcripts").glob("[0-9]*.jsonl"))
     if not files:
         return (), {}
     from jobs.skills.transcript import replay

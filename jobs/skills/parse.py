@@ -13,6 +13,8 @@ Parsed = tuple[Any, str]
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 MAX_WORDS = 400  # of an instruction: a longer one would crowd the query out of a small context
+MAX_DOMAINS = 100  # of a skill: routers read them all
+MAX_DOMAIN = 200  # characters: a domain is a few words
 MAX_REWRITE = 4000  # characters: more than any embedding model reads
 
 
@@ -116,11 +118,12 @@ def _draft(row: dict[str, Any]) -> Draft:
     if not isinstance(domains, list):
         raise ValueError("domains is no list")
     instruction = _word(row, "instruction")
+    texts = (" ".join(printable(str(one)).split())[:MAX_DOMAIN].strip() for one in domains)
     return Draft(
-        name=_word(row, "name")[:MAX_NAME],
-        description=_word(row, "description")[:MAX_DESCRIPTION],
+        name=_word(row, "name")[:MAX_NAME].strip(),
+        description=_word(row, "description")[:MAX_DESCRIPTION].strip(),
         instruction=" ".join(instruction.split()[:MAX_WORDS]),
-        domains=tuple(dict.fromkeys(text for one in domains if (text := " ".join(printable(str(one)).split())))),
+        domains=tuple(dict.fromkeys(text for text in texts if text))[:MAX_DOMAINS],
     )
 
 

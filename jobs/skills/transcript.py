@@ -34,7 +34,8 @@ class Transcript:
     def write(self, folder: Path) -> Path:
         """Write the next numbered file of the folder and return it."""
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{len(list(folder.glob('*.jsonl'))) + 1:04d}.jsonl"
+        taken = [int(one.stem) for one in folder.glob("*.jsonl") if one.stem.isdecimal()]
+        file = folder / f"{max(taken, default=0) + 1:04d}.jsonl"  # never one that is there, whatever was cleared away
         text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in self.lines)
         file.write_text(text, encoding="utf-8", errors="backslashreplace")  # half a surrogate pair as JSON's own escape
         return file

@@ -142,6 +142,17 @@ def test_a_transcript_replays_and_shows_tampering(planted, tmp_path):
     assert "would be read as another value" in replay(file)[1][0]
 
 
+def test_a_transcript_never_takes_the_place_of_another(planted, tmp_path):
+    folder = tmp_path / "transcripts"
+    for seed in (0, 1):
+        run(planted.subject.documents, tmp_path, model=ScriptedModel(), options=Options(seed=seed))
+    (folder / "0001.jsonl").unlink()
+    second = (folder / "0002.jsonl").read_bytes()
+    run(planted.subject.documents, tmp_path, model=ScriptedModel(), options=Options(seed=2))
+    assert sorted(one.name for one in folder.iterdir()) == ["0002.jsonl", "0003.jsonl"]
+    assert (folder / "0002.jsonl").read_bytes() == second
+
+
 def test_clusters_of_the_discovery_can_be_read_again(planted, tmp_path):
     done = run(planted.subject.documents, tmp_path, model=ScriptedModel())
     clusters, profiles = discovered_views(tmp_path)

@@ -67,6 +67,13 @@ def test_a_long_instruction_is_cut_and_doubled_domains_are_one():
     assert draft.domains == ("a", "b")
 
 
+def test_domains_without_end_are_cut():
+    text = json.dumps({**FULL, "domains": ["x" * 9999, *map(str, range(9999))]})
+    draft, _ = parse.parse_mined(text)
+    assert len(draft.domains) == parse.MAX_DOMAINS
+    assert len(draft.domains[0]) == parse.MAX_DOMAIN
+
+
 @pytest.mark.parametrize(
     ("row", "want"),
     [
