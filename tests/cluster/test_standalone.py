@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from schemas.catalog import TABLES
@@ -17,7 +18,17 @@ pytestmark = pytest.mark.timeout(1500)
 
 def different(left, right) -> list[str]:
     """Tables whose rows are not the same in two stores."""
-    return [name for name in TABLES if not rows(left, name).equals(rows(right, name))]
+    return [name for name in TABLES if not _rows(left, name).equals(_rows(right, name))]
+
+
+def _rows(store, name):
+    """Rows of a table; paths of refused rows without the folder in which a test has put its copy of the log."""
+    found = rows(store, name)
+    if "path" not in found.columns:
+        return found
+    inside = found.with_columns(pl.col("path").str.extract("/(logs/.+)$"))
+    assert inside["path"].null_count() == 0
+    return inside.sort(inside.columns)
 
 
 def filled(store) -> set[str]:
