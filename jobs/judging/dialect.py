@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import orjson
@@ -45,12 +46,15 @@ class Dialect:
 
 
 async def dialect_of(endpoint: Endpoint, store: LabelStore, *, address: str, model: str) -> Dialect:
-    """The remembered dialect of this endpoint (by its address) and model, or a probe's result, which is remembered."""
+    """The remembered dialect of this endpoint (by its address) and model, or a probe's result, which is remembered.
+
+    A probe that finds the endpoint down waits as in any outage; Unanswered where it stays down.
+    """
     name = _note_name(address, model)
     known = store.note(name)
     if known:
         return Dialect(**orjson.loads(known))
-    found = await probe(endpoint.ask, model=model)
+    found = await probe(partial(endpoint.ask, patient=True), model=model)
     store.remember(name, orjson.dumps(asdict(found)).decode())
     return found
 
@@ -66,9 +70,9 @@ def _note_name(address: str, model: str) -> str:
 
 
 async def probe(ask: Callable[[Mapping[str, Any]], Awaitable[Answer]], *, model: str = "") -> Dialect:
-    """Ask one small question in ever plainer forms until one is accepted (at most six calls).
+    """Ask one small question in ever plainer forms until one is accepted (at most six forms).
 
-    A form that a message names is dropped first. Raises EndpointRefused where none is accepted.
+    A form that a message names is dropped first. Raises EndpointRefused where no form is accepted.
     """
     dialect, message = Dialect(), ""
     while dialect is not None:
@@ -79,8 +83,9 @@ async def probe(ask: Callable[[Mapping[str, Any]], Awaitable[Answer]], *, model:
             message = error.message
             dialect = _plainer(dialect, message)
             continue
-        choices = answer.body.get("choices") or [{}]
-        served = isinstance(choices[0], Mapping) and bool(choices[0].get("logprobs"))
+        choices = answer.body.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        served = isinstance(first, Mapping) and bool(first.get("logprobs"))
         return replace(dialect, logprobs=dialect.logprobs and served)
     raise EndpointRefused(f"the endpoint takes no form of request ({message}): is its URL that of a chat API, /v1?")
 

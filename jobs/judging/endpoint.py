@@ -66,6 +66,7 @@ class _Question:
     tokens: int
     sending: Callable[[], None]
     unbilled: Callable[[], None]
+    patient: bool = False
     attempts: int = 0
     lost: int = 0
 
@@ -119,15 +120,17 @@ class Endpoint:
         tokens: int = 0,
         sending: Callable[[], None] = _nothing,
         unbilled: Callable[[], None] = _nothing,
+        patient: bool = False,
     ) -> Answer:
         """Send one chat completion until it is answered.
 
         body: the request's JSON. tokens: estimate for the pace. `sending` is called before each call goes out,
-        `unbilled` after each that certainly cost nothing. Raises Unanswered (with its reason), Unsupported,
-        PromptTooLong, and EndpointRefused where no call can succeed.
+        `unbilled` after each that certainly cost nothing. patient: nobody else asks meanwhile, so that failures in a
+        row are an outage, to be waited for, and not this question's own bad luck. Raises Unanswered (with its reason),
+        Unsupported, PromptTooLong, and EndpointRefused where no call can succeed.
         """
         content = orjson.dumps({"model": self.settings.model, **body})
-        question = _Question(content=content, tokens=tokens, sending=sending, unbilled=unbilled)
+        question = _Question(content=content, tokens=tokens, sending=sending, unbilled=unbilled, patient=patient)
         try:
             return await _RETRY(self._once, question)
         except _TryAgain as failed:
@@ -183,7 +186,7 @@ class Endpoint:
         self._not_before = max(self._not_before, now + min(failure.retry_after_s or 0.0, LONGEST_WAIT_S))
         if failure.kind in ("down", "lost"):
             self._unreached()
-            question.attempts += not self._breaker.open
+            question.attempts += not (self._breaker.open or question.patient)
             return _TryAgain(failure, last=question.attempts >= ATTEMPTS, patience_s=self._deadline - now)
         self._reached()
         if failure.kind == "busy":

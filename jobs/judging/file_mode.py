@@ -13,14 +13,16 @@ from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
 from jobs.core.settings import Judging, Settings
 from jobs.judging.files import CardFile, RowSpool, read_pages, works
+from jobs.judging.inputs import Page
 from jobs.judging.labels import LabelStore
 from jobs.judging.local import serving
-from jobs.judging.planning import plan_works, seconds_for
+from jobs.judging.planning import Plan, plan_works, seconds_for
 from jobs.judging.prompts import check_fields
 from jobs.judging.runner import Sink, Tally, Work
 from jobs.judging.sampling import at_most
 from jobs.judging.session import judge_works, submit_works
 from jobs.judging.sitting import Sitting, llm_variants
+from jobs.judging.titles import Titles
 
 CHUNK = 2_000  # pages that the baseline judges at once: full batches for the embedding model, flat memory
 
@@ -36,6 +38,7 @@ class FileJob:
     cards: Path | None
     out: Path
     labels: Path
+    items: Path | None = None
     retry_unscored: bool = False
 
     @property
@@ -53,9 +56,13 @@ class FileJob:
         """The variants that an endpoint is asked about; the others are computed here."""
         return () if self.judging.judge == "offline-baseline" else llm_variants(self.variants)
 
-    def works(self, cards: CardFile) -> Iterator[Work]:
-        """The pages to judge, with their places and cards."""
-        return works(at_most(lambda: read_pages(self.pages), most=self.judging.max_pages), cards)
+    def read(self) -> Iterator[Page]:
+        """The pages to judge, as their file has them."""
+        return at_most(lambda: read_pages(self.pages), most=self.judging.max_pages)
+
+    def works(self, cards: CardFile, titles: Titles) -> Iterator[Work]:
+        """The pages to judge, with their places, titles and cards."""
+        return works(titles.pages(self.read()), cards)
 
     def sitting(self, judging: Judging, progress: Progress) -> Sitting:
         """The judge's sitting; every process pays for itself, so rows of an earlier one are `cached`."""
@@ -80,38 +87,56 @@ def run_files(job: FileJob, progress: Progress) -> dict[str, Any]:
             spool.add(place * width + columns[row["variant"]], row)
             progress.tick("judged", spool.rows, total)
 
+        titles = Titles(job.items, job.read)
         if job.judging.item_fields:
-            check_fields(job.judging.item_fields, list(islice(read_pages(job.pages), FIRST)))
+            check_fields(job.judging.item_fields, list(islice(titles.pages(read_pages(job.pages)), FIRST)))
         summary: dict[str, Any] = {"judge": job.judging.judge}
         if job.asked:
             with serving(job.judging, say=progress.say) as judging:
                 sitting = job.sitting(judging, progress)
-                summary |= {"model": judging.model, **judge_works(sitting, lambda: job.works(cards), sink)}
+                sitting.check_budget()
+                summary |= {"model": judging.model, **judge_works(sitting, lambda: job.works(cards, titles), sink)}
         computed = tuple(variant for variant in job.variants if variant not in job.asked)
         if computed:
-            summary["computed_rows"] = _compute(job, computed, job.works(cards), sink).rows
-        return {"out": str(job.out), "written": spool.finish(), **summary}
+            summary["computed_rows"] = _compute(job, computed, job.works(cards, titles), sink).rows
+        _say(titles, progress)
+        counts = {"items_without_title": titles.untitled.items}
+        return {"out": str(job.out), "written": spool.finish(), **counts, **summary}
 
 
 def submit_files(job: FileJob, progress: Progress) -> dict[str, Any]:
     """Hand the pages of a file to the Batch API and return; `run_files` later collects the replies."""
     if not job.judging.batch:
         raise UsageError("--submit-only is for batches: add --batch, or set judging.batch")
+    sitting = job.sitting(job.judging, progress)
+    sitting.check_budget()
     with CardFile(job.cards, top_k=job.settings.evidence.top_k) as cards:
-        return submit_works(job.sitting(job.judging, progress), lambda: job.works(cards))
+        titles = Titles(job.items, job.read)
+        done = submit_works(sitting, lambda: job.works(cards, titles))
+    _say(titles, progress)
+    return done
 
 
 def plan_files(job: FileJob, progress: Progress) -> dict[str, Any]:
     """What `run_files` would ask, cost and take; sends nothing."""
+    budget = job.judging.budget_usd
     with CardFile(job.cards, top_k=job.settings.evidence.top_k) as cards:
-        if not job.asked:
-            pages = sum(1 for _ in job.works(cards))
-            return {"pages": pages, "rows": pages * len(job.variants), "calls": 0, "cost_usd": 0.0}
-        sitting = job.sitting(job.judging, progress)
-        with LabelStore(job.labels, run=sitting.run) as store:
-            plan = plan_works(sitting, job.works(cards), store)
-            seconds = seconds_for(plan, sitting, store)
-        return plan.summary(seconds=seconds, budget_usd=job.judging.budget_usd)
+        titles = Titles(job.items, job.read)
+        if job.asked:
+            sitting = job.sitting(job.judging, progress)
+            with LabelStore(job.labels, run=sitting.run) as store:
+                plan = plan_works(sitting, job.works(cards, titles), store)
+                found = plan.summary(seconds=seconds_for(plan, sitting, store), budget_usd=budget)
+        else:
+            pages = sum(1 for _ in job.works(cards, titles))
+            found = Plan(pages=pages, rows=pages * len(job.variants)).summary(budget_usd=budget)
+    _say(titles, progress)
+    return found | {"items_without_title": titles.untitled.items}
+
+
+def _say(titles: Titles, progress: Progress) -> None:
+    if titles.sentence():
+        progress.say(titles.sentence())
 
 
 def _compute(job: FileJob, variants: Sequence[str], todo: Iterator[Work], sink: Sink) -> Tally:

@@ -21,7 +21,7 @@ from jobs.judging.inputs import CardRow, Page, page_from, rows_from
 def read_pages(path: Path) -> Iterator[Page]:
     """Pages of a JSON-lines file in order. Raises InputError naming the line, or the page that stands twice."""
     seen: set[str] = set()
-    for number, body in _lines(path):
+    for number, body in json_lines(path):
         try:
             page = page_from(body)
         except InputError as error:
@@ -125,7 +125,8 @@ def _opened(path: Path) -> BinaryIO:
         raise InputError(f"{path} cannot be read ({error.strerror}): correct the path") from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON-lines file with their line numbers. Raises InputError naming a line that is none."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if line.strip():

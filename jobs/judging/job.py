@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from jobs.core import cli
 from jobs.core.context import Context
-from jobs.core.errors import UsageError
+from jobs.core.errors import SettingsError, UsageError
 from jobs.core.progress import Progress
-from jobs.core.settings import Judging, load_settings
+from jobs.core.settings import Judging, load_settings, mismatches
 from jobs.judging.batch_run import batch_states
 from jobs.judging.file_mode import FileJob, plan_files, run_files, submit_files
+from jobs.judging.planning import plan_text
 from jobs.judging.shard_task import labels_file
 from jobs.judging.shards import commit, judge_run, plan, run_shard, submit_shard
 from jobs.judging.sitting import with_paths
@@ -34,7 +37,11 @@ ModelPathOption = Annotated[str, typer.Option("--model-path", help="GGUF file of
 KindOption = Annotated[str, typer.Option("--kind", help="page: one grade a page; item: one a result.")]
 PromptsOption = Annotated[str, typer.Option("--prompts", help="Folder with your own rubric and templates.")]
 FieldsOption = Annotated[str, typer.Option("--item-fields", help="Comma-separated metadata shown to the judge.")]
-BudgetOption = Annotated[float, typer.Option("--budget-usd", help="Stop before this is spent; -1: the setting.")]
+ItemsOption = Annotated[
+    str, typer.Option("--items", help="Catalogue (items.jsonl) with the titles that --pages lacks.")
+]
+PricesOption = Annotated[str, typer.Option("--prices", help="Price table (TOML) that knows the model.")]
+BudgetOption = Annotated[str, typer.Option("--budget-usd", help="Stop before this is spent; off: no limit.")]
 MaxPagesOption = Annotated[int, typer.Option("--max-pages", help="Judge at most so many pages; -1: the setting.")]
 SamplesOption = Annotated[int, typer.Option("--samples", help="Samples of each model; 0: the setting.")]
 SlotsOption = Annotated[int, typer.Option("--slots", help="Calls at once; 0: the setting.")]
@@ -54,6 +61,7 @@ BackfillOption = Annotated[bool, typer.Option("--backfill", help="A past night: 
 def run_command(
     pages: PagesOption = "",
     cards: CardsOption = "",
+    items: ItemsOption = "",
     out: OutOption = "judgments.jsonl",
     labels: LabelsOption = "",
     variants: VariantsOption = "",
@@ -64,7 +72,8 @@ def run_command(
     kind: KindOption = "",
     prompts: PromptsOption = "",
     item_fields: FieldsOption = "",
-    budget_usd: BudgetOption = -1,
+    budget_usd: BudgetOption = "",
+    prices: PricesOption = "",
     max_pages: MaxPagesOption = -1,
     samples: SamplesOption = 0,
     slots: SlotsOption = 0,
@@ -82,12 +91,13 @@ def run_command(
     over = overrides(
         variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
         prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples,
-        slots=slots, batch=batch,
+        slots=slots, batch=batch, prices=prices,
     )  # fmt: skip
     if pages:
-        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
-        cli.finish((submit_files if submit_only else run_files)(job, Progress()), as_json=json_)
+        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, items=items, retry=retry)
+        cli.finish((submit_files if submit_only else run_files)(job, Progress(sys.stderr)), as_json=json_)
         return
+    _refuse_items(items)
     with cli.context(config=config, day=day, launch=launch, run=run) as ctx:
         if shard >= 0:
             _refuse_overrides(over)
@@ -101,6 +111,7 @@ def run_command(
 def plan_command(
     pages: PagesOption = "",
     cards: CardsOption = "",
+    items: ItemsOption = "",
     labels: LabelsOption = "",
     out: OutOption = "judgments.jsonl",
     variants: VariantsOption = "",
@@ -111,7 +122,8 @@ def plan_command(
     kind: KindOption = "",
     prompts: PromptsOption = "",
     item_fields: FieldsOption = "",
-    budget_usd: BudgetOption = -1,
+    budget_usd: BudgetOption = "",
+    prices: PricesOption = "",
     max_pages: MaxPagesOption = -1,
     samples: SamplesOption = 0,
     retry: RetryOption = "",
@@ -127,14 +139,17 @@ def plan_command(
     over = overrides(
         variants=variants, judge=judge, base_url=base_url, model=model, model_path=model_path, kind=kind,
         prompts=prompts, item_fields=item_fields, budget_usd=budget_usd, max_pages=max_pages, samples=samples, slots=0,
-        batch=batch,
+        batch=batch, prices=prices,
     )  # fmt: skip
     if pages:
-        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, retry=retry)
-        cli.finish(plan_files(job, Progress()), as_json=json_)
+        job = file_job(over, config=config, pages=pages, cards=cards, out=out, labels=labels, items=items, retry=retry)
+        found = plan_files(job, Progress(sys.stderr))
+        cli.finish(found, as_json=json_, text=plan_text(found))
         return
+    _refuse_items(items)
     with cli.context(config=config, day=day, launch=launch, run=run, backfill=backfill) as ctx:
-        cli.finish(plan(_with(ctx, over)), as_json=json_)
+        found = plan(_with(ctx, over))
+        cli.finish(found, as_json=json_, text=plan_text(found))
 
 
 @cli.command(app, "commit", example="hindcast judging commit --config hindcast.toml --day 2026-11-20")
@@ -162,14 +177,14 @@ def batch_status_command(
     if not (labels or config):
         raise UsageError("whose batches? name the settings with --config, or a label store with --labels")
     file = Path(labels) if labels else labels_file(settings)
-    cli.finish(batch_states(settings.judging, file, say=Progress().say), as_json=json_)
+    cli.finish(batch_states(settings.judging, file, say=Progress(sys.stderr).say), as_json=json_)
 
 
 TASKS = {"plan": plan, "run": run_shard, "commit": commit}
 
 
 def file_job(
-    over: dict[str, Any], *, config: str, pages: str, cards: str, out: str, labels: str, retry: str
+    over: dict[str, Any], *, config: str, pages: str, cards: str, out: str, labels: str, retry: str, items: str = ""
 ) -> FileJob:
     """What the options of file mode mean; the label store stands beside the output unless named."""
     settings = load_settings(config or None, judging=over)
@@ -178,6 +193,7 @@ def file_job(
         settings=settings.model_copy(update={"judging": with_paths(settings)}),
         pages=Path(pages),
         cards=Path(cards) if cards else None,
+        items=Path(items) if items else None,
         out=target,
         labels=Path(labels) if labels else target.with_name(f"{target.stem}.labels.sqlite3"),
         retry_unscored=_retries(retry),
@@ -194,11 +210,12 @@ def overrides(
     kind: str,
     prompts: str,
     item_fields: str,
-    budget_usd: float,
+    budget_usd: str,
     max_pages: int,
     samples: int,
     slots: int,
     batch: bool,
+    prices: str = "",
 ) -> dict[str, Any]:
     """The [judging] settings that options replace; --base-url and --model imply the openai judge."""
     implied = judge or ("local" if model_path else "openai" if base_url or model else "")
@@ -214,9 +231,10 @@ def overrides(
         "samples": samples,
         "slots": slots,
         "batch": batch,
+        "prices": _absolute(prices),
+        "budget_usd": budget_usd.strip(),
     }
     chosen = {name: value for name, value in found.items() if value}
-    chosen |= {"budget_usd": budget_usd} if budget_usd >= 0 else {}
     return chosen | ({"max_pages": max_pages} if max_pages >= 0 else {})
 
 
@@ -226,7 +244,15 @@ def _absolute(path: str) -> str:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if text and not names:
+        raise UsageError(f"{text!r} names nothing: give names with commas between them")
+    return names
+
+
+def _refuse_items(items: str) -> None:
+    if items:
+        raise UsageError(f"--items {items} is for --pages: pages of a run take their titles from the store's catalogue")
 
 
 def _retries(retry: str) -> bool:
@@ -241,7 +267,10 @@ def _with(ctx: Context, over: dict[str, Any]) -> Context:
     Variants that are named are those that are judged, whatever the weekday.
     """
     over = over | ({"ablation_weekday": ""} if "variants" in over else {})
-    judging = Judging.model_validate({**ctx.settings.judging.model_dump(), **over})
+    try:
+        judging = Judging.model_validate({**ctx.settings.judging.model_dump(), **over})
+    except ValidationError as error:
+        raise SettingsError(f"options: {mismatches(error, table='judging')}") from None
     return replace(ctx, settings=ctx.settings.model_copy(update={"judging": judging}))
 
 

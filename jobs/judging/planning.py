@@ -29,7 +29,7 @@ class Plan:
     cost_usd: float = 0.0
     unpriced: list[str] = field(default_factory=list)
 
-    def summary(self, *, seconds: float, budget_usd: float | None) -> dict[str, Any]:
+    def summary(self, *, seconds: float = 0.0, budget_usd: float | None = None) -> dict[str, Any]:
         """As the command prints it; cost is null where the price of a model (`unpriced`) is unknown."""
         cost = None if self.unpriced else round(self.cost_usd, 4)
         short = cost is not None and budget_usd is not None and cost > budget_usd
@@ -47,6 +47,34 @@ class Plan:
             "budget_is_short": short,
             "seconds": round(seconds, 1),
         }
+
+
+def plan_text(found: dict[str, Any]) -> str:
+    """A plan as lines for people: pages, calls, cached calls, tokens, cost and time."""
+    cost = found.get("cost_usd")
+    told = f"{cost:,.2f} USD" if cost is not None else f"unknown: no price of {', '.join(found.get('unpriced') or [])}"
+    budget = found.get("budget_usd")
+    limit = (
+        "no budget"
+        if budget is None
+        else f"budget {budget:,.2f} USD"
+        + (", which is short: the run will stop cleanly" if found.get("budget_is_short") else "")
+    )
+    rows = [
+        ("pages", f"{found['pages']:,}"),
+        ("labels", f"{found['rows']:,}, of them {found.get('reused_from_plain', 0):,} taken from plain (no evidence)"),
+        ("calls", f"{found['calls']:,}, and {found.get('cached_calls', 0):,} answered from the label store"),
+        ("tokens", f"about {found.get('tokens_in', 0):,} in, {found.get('tokens_out', 0):,} out"),
+        ("cost", f"{told} ({limit})" if found["calls"] else "nothing"),
+        ("time", f"about {found.get('seconds', 0):,.0f} s" if found["calls"] else "no call is waited for"),
+    ]
+    if found.get("trust_calls"):
+        rows.insert(3, ("trust", f"up to {found['trust_calls']:,} more calls for repeats, orders and anchors"))
+    if found.get("items_without_title"):
+        rows.insert(1, ("untitled", f"{found['items_without_title']:,} items have no title"))
+    if "shards" in found:
+        rows.append(("shards", f"{len(found['shards']):,}"))
+    return "\n".join(f"{name:<9} {text}" for name, text in rows)
 
 
 def missing_questions(

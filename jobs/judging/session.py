@@ -13,6 +13,7 @@ from jobs.judging.batch_run import InStore, batches_of, hand_over
 from jobs.judging.cost import Budget
 from jobs.judging.dialect import dialect_of
 from jobs.judging.endpoint import Endpoint
+from jobs.judging.failures import Unanswered, Unsupported
 from jobs.judging.labels import LabelStore
 from jobs.judging.questions import Asker
 from jobs.judging.runner import Judge, Sink, Tally, Work
@@ -51,7 +52,7 @@ def submit_works(sitting: Sitting, works: Works) -> dict[str, Any]:
 async def _one_by_one(sitting: Sitting, works: Works, sink: Sink, store: LabelStore) -> dict[str, Any]:
     begun, budget = time.monotonic(), Budget(limit_usd=sitting.budget_usd)
     async with Endpoint(sitting.endpoint_settings(), say=sitting.say) as endpoint:
-        askers = await _askers(endpoint, sitting, store)
+        askers = await _askers_or_outage(endpoint, sitting, store)
         answerer = Answerer(endpoint=endpoint, store=store, budget=budget, prices=sitting.prices())
         judge = _judge(sitting, askers, store, answerer, retry_unscored=sitting.retry_unscored)
         tally = await judge.run(works(), sink, slots=sitting.judging.slots)
@@ -76,6 +77,17 @@ async def _askers(endpoint: Endpoint, sitting: Sitting, store: LabelStore) -> li
     return sitting.askers(
         {model: await dialect_of(endpoint, store, address=sitting.address, model=model) for model in sitting.models}
     )
+
+
+async def _askers_or_outage(endpoint: Endpoint, sitting: Sitting, store: LabelStore) -> list[Asker]:
+    """Askers as the endpoint wants them; where it stayed down, any: no question is sent, every page gets its reason."""
+    try:
+        return await _askers(endpoint, sitting, store)
+    except Unsupported:
+        raise
+    except Unanswered as error:
+        sitting.say(f"the endpoint was never reached ({error.message}): pages get the reason {error.reason!r}")
+        return sitting.planned_askers(store)
 
 
 def _judge(

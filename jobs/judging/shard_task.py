@@ -43,7 +43,7 @@ class ShardTask:
     shard: Shard
     pages: list[Page]
     cards: Cards
-    budget_usd: float
+    budget_usd: float | None
     retry_unscored: bool
     checks_trust: bool
 

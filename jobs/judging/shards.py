@@ -13,7 +13,7 @@ from jobs.judging import baseline
 from jobs.judging.evidence_use import evidence_use
 from jobs.judging.inputs import Page
 from jobs.judging.labels import LabelStore
-from jobs.judging.planning import plan_works, seconds_for
+from jobs.judging.planning import Plan, plan_works, seconds_for
 from jobs.judging.prompts import check_fields
 from jobs.judging.shard_task import ShardTask, labels_file
 from jobs.judging.sitting import Sitting, with_paths
@@ -133,7 +133,7 @@ def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[ShardTask,
         shard=shard,
         pages=[page for page in pages if page.page_id not in reused],
         cards=cards,
-        budget_usd=judging.budget_usd * shard.pages / max(1, sum(s["pages"] for s in body["shards"])),
+        budget_usd=_share(judging.budget_usd, shard.pages, of=sum(s["pages"] for s in body["shards"])),
         retry_unscored=retry_unscored,
         checks_trust=_checks_trust(shard, body["variants"]),
     )
@@ -142,7 +142,7 @@ def _task(ctx: Context, index: int, *, retry_unscored: bool) -> tuple[ShardTask,
 
 def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: tuple[str, ...]) -> dict[str, Any]:
     if judging.judge == baseline.MODEL or not pages:
-        return {"rows": len(pages) * len(variants), "calls": 0, "cost_usd": 0.0}
+        return Plan(pages=len(pages), rows=len(pages) * len(variants)).summary(budget_usd=judging.budget_usd)
     if judging.judge == "local" and not judging.model:
         judging = judging.model_copy(update={"model": "local"})
     sitting = Sitting(
@@ -151,11 +151,18 @@ def _estimate(ctx: Context, judging: Judging, pages: Sequence[Page], variants: t
         run=ctx.run.key,
         variants=variants,
         budget_usd=judging.budget_usd,
+        say=ctx.progress.say,
     )
+    sitting.check_budget()
     cards = run_cards(ctx, pages)
     with LabelStore(sitting.labels, run=sitting.run) as store:
         found = plan_works(sitting, ((n, page, cards.get(page.page_id, ())) for n, page in enumerate(pages)), store)
         return found.summary(seconds=seconds_for(found, sitting, store), budget_usd=judging.budget_usd)
+
+
+def _share(budget_usd: float | None, pages: int, *, of: int) -> float | None:
+    """A shard's part of the budget; None where there is no limit."""
+    return None if budget_usd is None else budget_usd * pages / max(1, of)
 
 
 def _trust_calls(judging: Judging, variants: Sequence[str], shards: Sequence[Shard]) -> int:

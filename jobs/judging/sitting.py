@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jobs.core.errors import UsageError
 from jobs.core.settings import Judging, Settings
 from jobs.judging.cost import FREE, Price, price_of
 from jobs.judging.dialect import Dialect, known_dialect
-from jobs.judging.endpoint import EndpointSettings
+from jobs.judging.endpoint import EndpointSettings, checked_url
 from jobs.judging.labels import LabelStore
 from jobs.judging.prompts import PromptSet, load_prompts
 from jobs.judging.questions import Asker, AskSettings
@@ -66,6 +68,24 @@ class Sitting:
             return dict.fromkeys(self.models, FREE)
         return {model: price_of(model, batch=judging.batch, table=judging.prices) for model in self.models}
 
+    def check_budget(self) -> None:
+        """UsageError where a budget is set that cannot be kept, since a model has no price.
+
+        An endpoint on this machine or in a private network costs what its machine costs, so there it only says so.
+        """
+        checked_url(self.judging.base_url)
+        unpriced = [model for model, price in self.prices().items() if price is None]
+        if not unpriced or self.budget_usd is None:
+            return
+        names = ", ".join(map(repr, unpriced))
+        if not is_private(self.judging.base_url):
+            raise UsageError(
+                f"the price of model {names} is not known, so judging.budget_usd = {self.budget_usd:g} cannot be kept:"
+                " name a price table (judging.prices, --prices), or switch the budget off (judging.budget_usd ="
+                ' "off", --budget-usd off)'
+            )
+        self.say(f"no price is known for {names} at {self.judging.base_url}: its calls are counted as free")
+
     def endpoint_settings(self) -> EndpointSettings:
         """How the endpoint is asked."""
         names = EndpointSettings.__dataclass_fields__
@@ -93,6 +113,16 @@ class Sitting:
             seed=judging.seed + sample if judging.samples > 1 else None,
             salt=self.salt,
         )
+
+
+def is_private(base_url: str) -> bool:
+    """Whether an address lies on this machine or in a private network: such endpoints are one's own."""
+    host = (urlsplit(base_url).hostname or "").lower()
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        own = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc", ".cluster.local")
+        return bool(host) and ("." not in host or host.endswith(own))
 
 
 def with_paths(settings: Settings) -> Judging:

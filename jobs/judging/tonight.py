@@ -50,8 +50,6 @@ def variants_of(ctx: Context) -> tuple[str, ...]:
     judging = ctx.settings.judging
     if ctx.backfill and not judging.judge_on_backfill:
         return ()
-    if judging.ablation_weekday and judging.ablation_weekday not in WEEKDAYS:
-        raise UsageError(f"judging.ablation_weekday is {judging.ablation_weekday!r}: use one of {', '.join(WEEKDAYS)}")
     night = ctx.run.launch_id is None
     ablation = night and WEEKDAYS[ctx.run.day.weekday()] == judging.ablation_weekday
     chosen = set(VARIANTS) if ablation else {*judging.variants, "plain", "evidence_only"}

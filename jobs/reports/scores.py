@@ -45,8 +45,10 @@ class Scores:
         labels = self.judged.labels[variant][rows]
         found = association(labels, self.judged.truth[rows])
         samples = self.samples.get((key, variant), self._equal_samples(key))
+        why = undefined_why(labels, self.judged.truth[rows])
         stats = {
-            s: _with_interval(found[s], None if samples is None else samples[:, i]) for i, s in enumerate(STATISTICS)
+            s: _with_interval(found[s], None if samples is None else samples[:, i], why)
+            for i, s in enumerate(STATISTICS)
         }
         return {"n": len(rows), **stats}
 
@@ -61,8 +63,11 @@ class Scores:
         truth = self.judged.truth[rows]
         left, right = (association(self.judged.labels[v][rows], truth) for v in (a, b))
         drawn = self.samples[key, b] - self.samples[key, a] if (key, a) in self.samples else None
+        causes = [undefined_why(self.judged.labels[v][rows], truth, name=v) for v in (a, b)]
+        why = "; ".join(dict.fromkeys(c for c in causes if c != UNDEFINED)) or UNDEFINED
         return {
-            s: _difference(left[s], right[s], None if drawn is None else drawn[:, i]) for i, s in enumerate(STATISTICS)
+            s: _difference(left[s], right[s], None if drawn is None else drawn[:, i], why)
+            for i, s in enumerate(STATISTICS)
         }
 
     def _subset(self, key: str, mask: np.ndarray, variants: list[str]) -> Subset:
@@ -252,15 +257,24 @@ def _no_flips() -> dict[str, Any]:
     return {"n": 0, **{s: {"value": None, "low": None, "high": None, "reason": reason} for s in STATISTICS}}
 
 
-def _with_interval(value: float, samples: np.ndarray | None) -> dict[str, Any]:
+def undefined_why(labels: np.ndarray, truth: np.ndarray, *, name: str = "") -> str:
+    """Why a correlation on these pages is undefined: too few of them, or constant labels or truths."""
+    if len(labels) < 2:
+        return f"{len(labels)} page{'' if len(labels) == 1 else 's'} with a label: two at least are needed"
+    if (labels == labels[0]).all():
+        return f"all {len(labels):,} labels{f' of {name}' if name else ''} are {labels[0]:g}"
+    return f"all {len(truth):,} truths are equal" if (truth == truth[0]).all() else UNDEFINED
+
+
+def _with_interval(value: float, samples: np.ndarray | None, why: str = UNDEFINED) -> dict[str, Any]:
     if math.isnan(value):
-        return {"value": None, "low": None, "high": None, "reason": UNDEFINED}
+        return {"value": None, "low": None, "high": None, "reason": why}
     ends = None if samples is None else interval(samples)
     found = {"value": value, "low": ends and ends[0], "high": ends and ends[1]}
     return found if ends else {**found, "reason": "too many resamples are undefined for an interval"}
 
 
-def _difference(a: float, b: float, samples: np.ndarray | None) -> dict[str, Any]:
+def _difference(a: float, b: float, samples: np.ndarray | None, why: str) -> dict[str, Any]:
     ends = None if samples is None else interval(samples)
     value = known(b - a)
     return {
@@ -269,7 +283,7 @@ def _difference(a: float, b: float, samples: np.ndarray | None) -> dict[str, Any
         "difference": value,
         "low": ends[0] if ends and value is not None else None,
         "high": ends[1] if ends and value is not None else None,
-        "reason": UNDEFINED if value is None else None,
+        "reason": why if value is None else None,
     }
 
 

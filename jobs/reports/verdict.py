@@ -28,12 +28,12 @@ def verdict(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_launch(launch: dict[str, Any]) -> dict[str, Any]:
-    """The headline of a launch: its forecast, or the outcome's comparison of both judges beside it."""
+    """The headline of a launch: its forecast and, once known, how both judges stand beside the outcome."""
     frozen = launch["forecast"]
     told = _forecast(launch, frozen) if frozen and frozen.get("main") else None
     outcome = _outcome(launch) if launch.get("online_difference") is not None else None
     if outcome and told:
-        return {"form": outcome["form"], "sentence": f"{outcome['sentence']} {told['sentence']}"}
+        return {"form": outcome["form"], "sentence": f"{told['sentence']} Its outcome is known. {outcome['sentence']}"}
     nothing = f"Nothing can be said of this launch: {launch['reason'] or 'it has no frozen forecast'}."
     return outcome or told or {"form": UNKNOWN, "sentence": nothing}
 

@@ -27,8 +27,9 @@ class Calls(list):
 
 
 @contextmanager
-def endpoint(script: Callable | None = None):
-    """Yield (base URL, calls). script(body, nth) -> (status, body[, headers]) for the nth call that is no probe."""
+def endpoint(script: Callable | None = None, *, probes: bool = False):
+    """Yield (base URL, calls). script(body, nth) -> (status, body[, headers]) for the nth call that is no probe, with
+    `probes` for every call."""
     calls, lock = Calls(), threading.Lock()
     seen = {"n": 0}
 
@@ -45,7 +46,8 @@ def endpoint(script: Callable | None = None):
                 probe = "probe" in body["messages"][-1]["content"]
                 nth = seen["n"]
                 seen["n"] += not probe
-            status, reply, *more = (200, completion(GOOD)) if probe or script is None else script(body, nth)
+            mine = script is not None and (probes or not probe)
+            status, reply, *more = script(body, nth) if mine else (200, completion(GOOD))
             if status == "drop":
                 self.close_connection = True
                 return

@@ -160,11 +160,6 @@ def test_a_backfill_judges_nothing_and_says_so(make):
     assert commit(ctx)["judged"] is False
 
 
-def test_an_unknown_weekday_is_named(make):
-    with pytest.raises(UsageError, match="'sonntag'"):
-        variants_of(make(ablation_weekday="sonntag"))
-
-
 @pytest.mark.parametrize("pages", [1, 7, 5_000, 100_000, 10_000_000])
 def test_never_more_shards_than_allowed(pages):
     found = cut({"a": pages, "b": 3}, variants=("plain", "qri"), shard_pages=2000, max_shards=200)
