@@ -9,18 +9,18 @@ _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("No space left", "Disk quota exceeded", "os error 28", "database or disk is full"),
         "the disk is full ({detail}): free disk space, or move store or HINDCAST_SCRATCH, and run the same command"
-        " again; nothing was published",
+        " again; what was published before stays as it is",
     ),
     (
         ("Python worker exited unexpectedly", "Python worker failed to connect back", "ExecutorLostFailure"),
         "a worker of Spark was killed or crashed ({detail}): see that memory suffices (HINDCAST_SPARK__DRIVER_MEMORY)"
-        " and run again; nothing was published",
+        " and run again; what was published before stays as it is",
     ),
     (
         ("Answer from Java side is empty", "Error while sending or receiving", "SparkContext was shut down",
          "An error occurred while trying to connect to the Java server", "Java gateway process exited"),
-        "Spark's JVM has ended in mid-work ({detail}): it was killed or ran out of memory; run again; nothing was"
-        " published",
+        "Spark's JVM has ended in mid-work ({detail}): it was killed or ran out of memory; run again; what was"
+        " published before stays as it is",
     ),
 )  # fmt: skip
 

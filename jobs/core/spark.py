@@ -12,6 +12,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,15 @@ class SparkProvider:
         return int(self.session.sparkContext.defaultParallelism)
 
     def stop(self) -> None:
-        """End the session and its JVM; does nothing if none was started."""
+        """End the session and its JVM; does nothing if none was started.
+
+        A JVM that has gone by itself is no failure here: whoever needed it has been told, and whoever did not is done.
+        """
         if self._session is not None:
-            self._session.stop()
+            from py4j.protocol import Py4JError
+
+            with suppress(Py4JError, OSError):
+                self._session.stop()
             self._session = None
 
     def _start(self):

@@ -3,14 +3,12 @@
 import sqlite3
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from jobs.core import cli
 from jobs.core.mishaps import told
-
-
-class Py4JNetworkError(Exception):
-    """Stands for the error of that name."""
-
+from jobs.core.settings import Spark
+from jobs.core.spark import SparkProvider
 
 MISHAPS = [
     (OSError(28, "No space left on device"), "the disk is full"),
@@ -54,3 +52,18 @@ def test_an_error_that_refers_to_itself_ends():
     error.__cause__ = ValueError("b")
     error.__cause__.__context__ = error
     assert told(error) is None
+
+
+GONE = [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "x")]
+
+
+@pytest.mark.parametrize("error", GONE)
+def test_a_jvm_that_is_gone_when_all_is_done_fails_nothing(error, tmp_path):
+    class Gone:
+        def stop(self):
+            raise error
+
+    spark = SparkProvider(Spark(), store_uri=str(tmp_path))
+    spark._session = Gone()
+    spark.stop()
+    assert not spark.started
