@@ -137,12 +137,13 @@ def _ask_profiles(state: State) -> tuple[Task, ...]:
 
 
 def _ask_proposal(state: State, clusters: tuple[Cluster, ...] | None = None) -> tuple[Task, ...]:
+    """Ask for skills for all clusters that are not covered, or for further ones for the given clusters."""
     open_ones = _uncovered(state) if clusters is None else clusters
     room = state.limits.max_skills - len(state.skills)
     if not open_ones or room < 1:
         return ()
     profiles = tuple(state.profiles[one.id] for one in open_ones)
-    key = f"propose/{state.round}"
+    key = f"propose/{state.round}" if clusters is None else f"propose/{state.round}/further"
     return (Task(kind="propose", key=key, clusters=open_ones, profiles=profiles, skills=state.skills, room=room),)
 
 

@@ -142,6 +142,30 @@ def test_a_transcript_replays_and_shows_tampering(planted, tmp_path):
     assert "would be read as another value" in replay(file)[1][0]
 
 
+class Hesitant(ScriptedModel):
+    """The scripted model, which here proposes one skill a call, and none in the round `silent`."""
+
+    def complete(self, requests):
+        return [self._fewer(one, reply) for one, reply in zip(requests, super().complete(requests), strict=True)]
+
+    def _fewer(self, request, reply):
+        if request.purpose != "propose":
+            return reply
+        proposed = json.loads(reply.text)["skills"][: 0 if request.seed == self.silent else 1]
+        return replace(reply, text=json.dumps({"skills": proposed}))
+
+
+@pytest.mark.parametrize("silent", [0, 1, 2], ids=["never", "in round 1", "in round 2"])
+def test_a_transcript_of_several_rounds_replays_too(planted, tmp_path, silent):
+    model = Hesitant()
+    model.silent = silent
+    done = run(planted.subject.documents, tmp_path, model=model)
+    assert len(done["rounds"]) > 1
+    state, differences = replay(tmp_path / "transcripts" / "0001.jsonl")
+    assert differences == []
+    assert [one.skill_id for one in state.skills] == [one["skill_id"] for one in done["skills"]]
+
+
 def test_a_transcript_never_takes_the_place_of_another(planted, tmp_path):
     folder = tmp_path / "transcripts"
     for seed in (0, 1):

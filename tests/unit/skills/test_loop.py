@@ -213,6 +213,7 @@ def test_any_answers_end_within_the_bound_of_calls(number, most, rounds, random)
     assert len(final.skills) <= most
     assert len(final.rounds) <= rounds
     assert len(agents.asked) <= call_bound(clusters=number, limits=limits)
+    assert len({one.key for one in agents.asked}) == len(agents.asked)
     assert tasks(final) == ()
 
 
