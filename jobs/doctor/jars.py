@@ -6,13 +6,13 @@ from pathlib import Path
 LISTING = Path(__file__).with_name("jars.sha256")
 
 
-def expected(listing: Path = LISTING) -> dict[str, str]:
+def expected(listing: Path | None = None) -> dict[str, str]:
     """sha256 by jar name, as committed; of the Delta jars unless another listing is named."""
-    lines = listing.read_text(encoding="utf-8").splitlines()
+    lines = (listing or LISTING).read_text(encoding="utf-8").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
-def differences(folder: Path, listing: Path = LISTING) -> list[str]:
+def differences(folder: Path, listing: Path | None = None) -> list[str]:
     """What is wrong with the jars in `folder`, one text a jar; empty when each is there with its hash."""
     return [text for name, digest in expected(listing).items() if (text := _difference(folder / name, digest))]
 
