@@ -15,7 +15,7 @@ import polars as pl
 from jobs.cards.thresholds import thresholds
 from jobs.core.context import Context
 from jobs.core.embedding import Encoder, embedder_for
-from jobs.core.errors import LeakageError
+from jobs.core.errors import InputError, LeakageError
 from jobs.core.keys import key_hex, with_item_key
 from jobs.core.normalise import normalise_query
 from jobs.core.sensitive import is_sensitive, sensitive_patterns
@@ -55,7 +55,7 @@ class Dates:
 
 def run(ctx: Context) -> dict[str, Any]:
     """Audit the run's cards, write audit.json, record it; LeakageError (exit code 1) if a row breaks a rule."""
-    cards = ctx.read("cards", run=ctx.run.key)
+    cards = _cards(ctx)
     pages = ctx.read("pages", run=ctx.run.key)
     found = violations(ctx, cards, pages, encoder=embedder_for(ctx.settings))
     result = summary(ctx, cards, found)
@@ -68,6 +68,18 @@ def run(ctx: Context) -> dict[str, Any]:
             f" nothing is judged; see {ctx.store.documents.uri(ctx.folder)}/cards/audit.json"
         )
     return result
+
+
+def _cards(ctx: Context) -> pl.DataFrame:
+    """The run's cards, unless they are more rows than this process may hold."""
+    files = ctx.store.files("cards", version=ctx.table_version("cards"), where={"run": ctx.run.key})
+    rows, most = sum(file.rows for file in files), ctx.settings.spark.max_collected_rows
+    if rows > most:
+        raise InputError(
+            f"the audit of {ctx.run.key} would gather {rows:,} card rows, more than spark.max_collected_rows ="
+            f" {most:,}: lower pages.queries or evidence.top_k, or raise that setting"
+        )
+    return ctx.read("cards", run=ctx.run.key)
 
 
 def violations(ctx: Context, cards: pl.DataFrame, pages: pl.DataFrame, *, encoder: Encoder) -> pl.DataFrame:
@@ -193,22 +205,27 @@ def _recount_file(file: DataFile, pairs: pl.DataFrame, dates: Dates) -> pl.DataF
 
 
 def _users_of(ctx: Context, rows: pl.DataFrame) -> list[tuple[str, pl.Series]]:
-    """Rows whose historical query too few people issued: distinct hashes of the daily sets, a salt at a time."""
+    """Rows whose historical query too few people issued: distinct hashes of the daily sets, a salt at a time.
+
+    No more hashes of a query are held than the threshold asks for, however many days and people the window has.
+    """
+    enough = min(ctx.settings.evidence.min_users, SET_SIZE)
     dates = Dates.of(ctx.manifest())
     files = ctx.store.files("daily_users", version=ctx.table_version("daily_users"), where={"corpus": ctx.corpora})
     start, end = dates.evidence[0].isoformat(), dates.evidence[1].isoformat()
     mine = [file for file in files if start <= file.partition["event_day"] < end]
     keys = rows["query_key"].unique()
     columns = ["query_key", "salt_id", "user_hash", "arrival_day"]
-    sets = [pl.DataFrame(schema={"query_key": pl.Int64, "salt_id": pl.String, "user_hash": pl.Int64})]
+    known = pl.DataFrame(schema={"query_key": pl.Int64, "salt_id": pl.String, "user_hash": pl.Int64})
     for file in mine:
         scan = scan_files(DAILY_USERS, [file], columns=columns)
         wanted = pl.col("query_key").is_in(keys.implode()) & (pl.col("arrival_day") < dates.cut)
-        sets.append(scan.filter(wanted).select("query_key", "salt_id", "user_hash").collect())
-    counted = pl.concat(sets).group_by("query_key", "salt_id").agg(n=pl.col("user_hash").n_unique())
-    least = counted.group_by("query_key").agg(n=pl.min_horizontal(pl.col("n").max(), SET_SIZE))
-    seen = rows.join(least, on="query_key", how="left", maintain_order="left")["n"].fill_null(0)
-    return [("rare", seen < min(ctx.settings.evidence.min_users, SET_SIZE))]
+        more = scan.filter(wanted).select(known.columns).collect()
+        known = pl.concat([known, more]).unique(maintain_order=True).group_by("query_key", "salt_id").head(enough)
+        known = known.select("query_key", "salt_id", "user_hash")
+    counted = known.group_by("query_key", "salt_id").len("n").group_by("query_key").agg(pl.col("n").max())
+    seen = rows.join(counted, on="query_key", how="left", maintain_order="left")["n"].fill_null(0)
+    return [("rare", seen < enough)]
 
 
 def _page_texts(pages: pl.DataFrame) -> pl.DataFrame:

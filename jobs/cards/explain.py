@@ -6,17 +6,18 @@ import numpy as np
 import polars as pl
 
 from jobs.cards.build import DECIMALS, select_rows
+from jobs.cards.share import pooled
 from jobs.cards.thresholds import thresholds
 from jobs.core.context import Context
 from jobs.core.embedding import embedder_for
 from jobs.core.errors import NotThereError
-from jobs.core.keys import item_key
+from jobs.core.keys import item_key, query_key
 from jobs.core.normalise import normalise_query
 from jobs.core.sensitive import is_sensitive, sensitive_patterns
 from jobs.core.tables import scan_files
 from jobs.core.windows import evidence_filter
 from schemas.evidence import EVIDENCE
-from schemas.logs import DAILY_COUNTS
+from schemas.logs import DAILY_COUNTS, QUERIES
 
 SHOWN = [
     "query", "similarity", "impressions", "clicks", "ctr", "examined", "relevance", "relevance_low", "relevance_high",
@@ -32,7 +33,7 @@ def explain(ctx: Context, *, corpus: str, locale: str, item_id: str, query: str)
     sensitive queries the item has, never which. NotThereError if the item has no evidence in this run.
     """
     key = item_key(corpus, item_id)
-    history = _history(ctx, corpus, key, locale)
+    history = _history(ctx, corpus, key, [locale])
     hidden = _hidden(ctx, corpus, key, history)
     if not history.height:
         raise NotThereError(
@@ -58,6 +59,20 @@ def explain(ctx: Context, *, corpus: str, locale: str, item_id: str, query: str)
         "dropped": [row for row in rows if not row["row"]],
         "hidden": hidden,
     }
+
+
+def possible_locales(ctx: Context, *, corpus: str, item_id: str, query: str) -> list[str]:
+    """Locales that a card of this item for this query may be meant in, sorted: those in which the item has evidence
+    that may be shown, and of these the ones in which the query was issued, where there are any.
+    """
+    declared = list(ctx.settings.corpora[corpus].locales) or [""]
+    if len(declared) < 2:
+        return declared
+    found = _history(ctx, corpus, item_key(corpus, item_id), None)["locale"].unique().sort().to_list()
+    keys = {query_key(corpus, one, normalise_query(query, locale=one)): one for one in found}
+    files = ctx.store.files("queries", version=ctx.table_version("queries"), where={"corpus": corpus})
+    issued = scan_files(QUERIES, files, columns=["query_key"]).filter(pl.col("query_key").is_in(list(keys)))
+    return sorted({keys[key] for key in issued.collect()["query_key"]}) or found or declared[:1]
 
 
 def explained_text(card: dict[str, Any]) -> str:
@@ -87,14 +102,26 @@ def _lines(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _history(ctx: Context, corpus: str, key: int, locale: str) -> pl.DataFrame:
+def _history(ctx: Context, corpus: str, key: int, locales: list[str] | None) -> pl.DataFrame:
+    """The item's evidence that may be shown, of these locales, or of all where locales are no bound."""
     where = {"run": ctx.run.key, "corpus": corpus}
     files = ctx.store.files("evidence", version=ctx.table_version("evidence"), where=where)
     mine = pl.col("item_key") == key
-    if not ctx.settings.evidence.other_locales:
-        mine &= pl.col("locale") == locale
+    if locales is not None and not ctx.settings.evidence.other_locales:
+        mine &= pl.col("locale").is_in(locales)
     rows = scan_files(EVIDENCE, files).filter(mine & (pl.col("users") >= ctx.settings.evidence.min_users)).collect()
-    return rows.filter(~is_sensitive(sensitive_patterns(ctx.settings)))
+    return _over_segments(rows.filter(~is_sensitive(sensitive_patterns(ctx.settings))))
+
+
+def _over_segments(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row a query, as cards have it: segments are added up, their counts rank by rank."""
+    if rows["segment"].null_count() == rows.height:
+        return rows
+    counts = ["rank_impressions", "rank_clicks"]
+    by_rank = rows.select("query_key", "ranks", *counts).explode("ranks", *counts).group_by("query_key", "ranks")
+    lists = by_rank.agg(pl.col(counts).sum()).sort("query_key", "ranks").group_by("query_key").agg("ranks", *counts)
+    texts = rows.group_by("query_key").agg(pl.col("item_id", "query", "curve_id").first())
+    return pooled(rows).join(texts, on="query_key").join(lists, on="query_key")
 
 
 def _placed(history: pl.DataFrame, text: str, vectors: np.ndarray, threshold: float) -> pl.DataFrame:
@@ -114,9 +141,11 @@ def _hidden(ctx: Context, corpus: str, key: int, history: pl.DataFrame) -> dict[
     seen = scan_files(DAILY_COUNTS, files, columns=columns).filter(
         (pl.col("item_key") == key) & evidence_filter(ctx.run)
     )
-    keys = seen.select("query_key").unique().collect()
-    queries = ctx.store.read("queries", version=ctx.table_version("queries"), where={"corpus": corpus})
-    texts = keys.join(queries, on="query_key").filter(~pl.col("query_key").is_in(history["query_key"].implode()))
+    keys = seen.select("query_key").unique()
+    files = ctx.store.files("queries", version=ctx.table_version("queries"), where={"corpus": corpus})
+    queries = scan_files(QUERIES, files, columns=["query_key", "locale", "query"])
+    shown = pl.col("query_key").is_in(history["query_key"].implode())
+    texts = keys.join(queries, on="query_key").filter(~shown).collect()
     if not ctx.settings.evidence.other_locales and history.height:
         texts = texts.filter(pl.col("locale").is_in(history["locale"].unique().implode()))
     sensitive = texts.filter(is_sensitive(sensitive_patterns(ctx.settings))).height

@@ -73,11 +73,12 @@ def _distinct_history(ctx: Context, evidence: list[DataFile], items: pl.Series) 
     """Queries (query_key, query) that any card may show, sensitive ones withheld, and the evidence rows behind them."""
     rows = scan_files(EVIDENCE, evidence, columns=["item_key", "query_key", "query", "users"])
     mine = rows.filter(pl.col("item_key").is_in(items.implode()) & (pl.col("users") >= ctx.settings.evidence.min_users))
-    found = mine.group_by("query_key").agg(pl.col("query").first(), n=pl.len()).collect()
-    if found.height > ctx.settings.spark.max_collected_rows:
+    most = ctx.settings.spark.max_collected_rows
+    found = mine.group_by("query_key").agg(pl.col("query").first(), n=pl.len()).head(most + 1).collect()
+    if found.height > most:
         raise InputError(
-            f"cards of {ctx.run.key} need {found.height:,} distinct queries, more than spark.max_collected_rows ="
-            f" {ctx.settings.spark.max_collected_rows:,}: lower pages.queries or raise that setting"
+            f"cards of {ctx.run.key} need more distinct queries than spark.max_collected_rows = {most:,}:"
+            " lower pages.queries or raise that setting"
         )
     open_ = found.filter(~is_sensitive(sensitive_patterns(ctx.settings)))
     return open_.select("query_key", "query").sort("query_key"), int(found["n"].sum())

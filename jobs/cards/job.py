@@ -38,6 +38,11 @@ def run(ctx: Context) -> dict[str, Any]:
         **limits.summary(page_items["locale"].unique().sort().to_list()),
         "embedded": embedder.embedded,
     }
+    if summary["locales_unknown_to_model"]:
+        ctx.progress.say(
+            f"  warning: {embedder.name} names no language of locale {', '.join(summary['locales_unknown_to_model'])}:"
+            " similarities there are unsure; take a model that knows it, or `hindcast cards calibrate-threshold --save`"
+        )
     return ctx.record("cards", summary, tables=("cards",))
 
 
@@ -95,7 +100,7 @@ def explain_command(
     query: Annotated[str, typer.Option("--query", help="The page's query.")],
     corpus: cli.CorpusOption = "",
     locale: Annotated[
-        str, typer.Option("--locale", help="Locale of the page; may be left out where there is one.")
+        str, typer.Option("--locale", help="Locale of the page; may be left out where only one is possible.")
     ] = "",
     config: cli.ConfigOption = "",
     day: cli.DayOption = "",
@@ -104,11 +109,11 @@ def explain_command(
     json_: cli.JsonOption = False,
 ) -> None:
     """Print an item's card for a query: each number's counts by rank, and what was dropped and why."""
-    from jobs.cards.explain import explain, explained_text
+    from jobs.cards.explain import explain, explained_text, possible_locales
 
     with cli.context(config=config, day=day, launch=launch, run=run_key, quiet=True) as ctx:
         which = corpus or _only(ctx.corpora, "--corpus")
-        where = locale or _only(list(ctx.settings.corpora[which].locales) or [""], "--locale")
+        where = locale or _only(possible_locales(ctx, corpus=which, item_id=item, query=query), "--locale")
         card = explain(ctx, corpus=which, locale=where, item_id=item, query=query)
     cli.finish(card, as_json=json_, text=explained_text(card))
 
@@ -177,5 +182,5 @@ def _build_from_files(pages: str, evidence: str, out: str, config: str, json_: b
 
 def _only(values: list[str], option: str) -> str:
     if len(values) != 1:
-        raise UsageError(f"{option} is needed: there are {', '.join(values)}")
+        raise UsageError(f"{option} is needed: it may be {' or '.join(values)}")
     return values[0]

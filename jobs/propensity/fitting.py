@@ -104,11 +104,12 @@ def _pairs(ctx: Context, files: list[DataFile], sample: Sample, options: Options
         spec = {"run": ctx.run, "daily_counts": files, "range": (LOWEST, sample.high)}
         rows = evidence_rows(spec, "daily_counts", columns=[*COLUMNS, "segment"])
         rows = rows.filter(pl.col("segment") == segment) if segment else rows
-        counts = rows.group_by(COLUMNS[:-2]).agg(pl.sum("impressions"), pl.sum("clicks")).collect()
         most = ctx.settings.spark.max_collected_rows
+        sums = rows.group_by(COLUMNS[:-2]).agg(pl.sum("impressions"), pl.sum("clicks"))
+        counts = sums.head(most + 1).collect()
         if counts.height > most:
             raise InputError(
-                f"pbm_em would gather {counts.height:,} rows, more than spark.max_collected_rows = {most:,}: lower"
+                f"pbm_em would gather more rows than spark.max_collected_rows = {most:,}: lower"
                 " propensity.sample_queries or raise that setting"
             )
         return pairs_for(counts, options)

@@ -64,5 +64,6 @@ def _with_value(rank: Rank, value: float) -> Rank:
 
 
 def _pooled(pooled: Curve, curve: Curve) -> Curve:
-    reason = f"segment not identified ({curve.reason}); the curve of all segments is used: {pooled.reason}"
+    why = "; ".join(f"{c['estimator']}: {c['reason']}" for c in curve.considered) or curve.reason
+    reason = f"segment not identified ({why}); the curve of all segments is used: {pooled.reason}"
     return replace(pooled, segment=curve.segment, identified=False, reason=reason, considered=curve.considered)

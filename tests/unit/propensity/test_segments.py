@@ -57,7 +57,8 @@ def test_a_segment_that_is_not_identified_uses_the_pooled_curve(pooled):
     found = curves(pooled, desktop=two_rankers(3), phone=two_rankers(4, noises=(GOOD,)))["phone"]
     assert (found.identified, found.segment) == (False, "phone")
     assert found.values().tolist() == pooled.values().tolist()
-    assert found.reason.startswith("segment not identified")
+    assert found.reason.startswith("segment not identified (randomised: ")
+    assert "declared curve used" not in found.reason, "it is not what was used"
 
 
 def test_rank_one_stays_one(pooled):
