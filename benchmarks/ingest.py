@@ -179,7 +179,8 @@ def day_rows(count: int) -> Any:
         "clicked": pl.col("search_id") % 10 == pl.col("rank"),
         "interaction": pl.lit(0),
     }
-    nothing = {name: pl.lit(None) for name in ("segment", "click_arrived_at", "excluded")}
+    late = ("late_interaction_days", "late_interaction")
+    nothing = {name: pl.lit(None) for name in ("segment", "click_arrived_at", *late, "excluded")}
     full = frame.with_columns(**columns, **nothing)
     return full.select([pl.col(name).cast(kind) for name, kind in kinds.items()])
 

@@ -19,7 +19,7 @@ def sensitive_patterns(settings: Settings) -> tuple[str, ...]:
     if not name:
         return ()
     try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
+        lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         raise SettingsError(f"{name}: no such file; correct privacy.sensitive_queries") from None
     numbered = [(n, line.strip()) for n, line in enumerate(lines, start=1)]

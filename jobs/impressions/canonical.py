@@ -163,7 +163,8 @@ def merge_rows(rows: pl.DataFrame) -> pl.DataFrame:
     )
     known = pl.max_horizontal("click_arrived_at", "arrived_at")
     merged = merged.with_columns(pl.when(pl.col("clicked")).then(known).alias("click_arrived_at"))
-    values = credited(interaction_points(rows, by=PLACE_KEY), merged, by=PLACE_KEY)
+    first = merged.select(*PLACE_KEY, pl.col("arrived_at").dt.date().alias("first"))
+    values = credited(interaction_points(rows, by=PLACE_KEY).join(first, on=PLACE_KEY), by=PLACE_KEY)
     return merged.join(values, on=PLACE_KEY, how="left", maintain_order="left").select(ROWS)
 
 
@@ -274,8 +275,9 @@ def _clicked(rows: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl
         pl.max_horizontal("arrived_at", "known_at").filter(click).min().alias("click_arrived_at"),
     )
     points = pairs.filter(pl.col("interaction") > 0).select(
-        "search_id", "item_id", pl.col("place").alias("rank"), told.alias("day"), pl.col("interaction").alias("value")
-    )
+        "search_id", "item_id", pl.col("place").alias("rank"), told.alias("day"), pl.col("interaction").alias("value"),
+        known.alias("first"),
+    )  # fmt: skip
+    sums = sums.join(credited(points, by=PLACE_KEY), on=PLACE_KEY, how="left")
     joined = rows.join(sums, on=PLACE_KEY, how="left", maintain_order="left")
-    joined = joined.join(credited(points, rows, by=PLACE_KEY), on=PLACE_KEY, how="left", maintain_order="left")
     return joined.with_columns(pl.col("clicked").fill_null(value=False), pl.col("interaction").fill_null(0)), strays

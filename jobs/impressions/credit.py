@@ -5,15 +5,14 @@ import polars as pl
 _LISTS = {"late_interaction_days": pl.List(pl.Int64), "late_interaction": pl.List(pl.Int64)}
 
 
-def credited(points: pl.DataFrame, rows: pl.DataFrame, *, by: list[str]) -> pl.DataFrame:
+def credited(points: pl.DataFrame, *, by: list[str]) -> pl.DataFrame:
     """Strongest interaction of each key, and what days after the impression's arrival added to it.
 
-    `points` (by, day, value) are values with the day on which they arrived; `rows` (by, arrived_at) say when the
-    impressions did: what comes before is known with them. Returns by, interaction, late_interaction_days and
-    late_interaction (null where nothing came late). A value that is no stronger than what was known adds nothing.
+    `points` (by, day, value, first) are values with the day on which they arrived, and the day on which the impression
+    did: what comes before is known with it. Returns by, interaction, late_interaction_days and late_interaction (null
+    where nothing came late). A value that is no stronger than what was known adds nothing.
     """
-    first = rows.select(*by, pl.col("arrived_at").dt.date().alias("first"))
-    dated = points.join(first, on=by).with_columns(pl.max_horizontal("day", "first").alias("day"))
+    dated = points.with_columns(pl.max_horizontal("day", "first").alias("day"))
     if not dated.filter(pl.col("day") > pl.col("first")).height:
         sums = dated.group_by(by).agg(pl.col("value").max().alias("interaction"))
         return sums.with_columns(pl.lit(None, kind).alias(name) for name, kind in _LISTS.items())

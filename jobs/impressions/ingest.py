@@ -122,7 +122,7 @@ def _settle(parts: list[Part], work: Ingestion) -> None:
         if part.request.replay:
             part.ledger.add_documents(f"{work.run_id}-{work.token}", body=body)
         else:
-            part.ledger.add(list(part.request.files), body=body, figures=part.by_file)
+            part.ledger.add(list(part.request.files), body=body, figures=part.file_figures())
         newest = max((e["last_arrival"] for e in part.ledger.entries.values()), default="")
         if newest:
             keep = max(KEEP_DAYS, 2 * part.source.lateness_days)

@@ -3,7 +3,6 @@
 import fnmatch
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -194,8 +193,8 @@ class Ledger:
         ends = [e["last_arrival"] for e in self.entries.values() if e.get("dropped")]
         return not ends or max(ends) < first.isoformat()
 
-    def add(self, files: list[InputFile], *, body: dict[str, Any], figures: Callable[[set[int]], dict]) -> None:
-        """Remember files as read, with what `body` says of their ingestion and `figures` of their rows (by file keys);
+    def add(self, files: list[InputFile], *, body: dict[str, Any], figures: dict[int, dict]) -> None:
+        """Remember files as read, with what `body` says of their ingestion and `figures` of their rows (by file key);
         a file read again replaces its entry."""
         groups: dict[str, list[InputFile]] = {}
         for file in files:
@@ -204,7 +203,7 @@ class Ledger:
             old = self.entries.get(name, {"files": [], "documents": [], "first_arrival": "", "last_arrival": ""})
             fresh = {f.uri for f in members}
             kept = [f for f in old["files"] if f["uri"] not in fresh]
-            told = {key_hex(f.key): figures({f.key}) for f in members}
+            told = {key_hex(f.key): figures[f.key] for f in members if f.key in figures}
             held = {k: v for k, v in old.get("figures", {}).items() if k in {key_hex(key_of(f["uri"])) for f in kept}}
             self._write(name, _merged(old, body) | {"files": [*kept, *map(asdict, members)], "figures": held | told})
 

@@ -26,6 +26,7 @@ from jobs.core.settings import Settings, Source, load_settings
 from jobs.core.spark import SparkProvider
 from jobs.core.tables import Store
 from jobs.impressions import items, quality, quarantine
+from jobs.impressions.by_hand import check_format, dated, pairs_of, source_by_hand
 from jobs.impressions.ingest import ingest, run_id_of, together
 from jobs.impressions.inputs import InputFile, Ledger, list_files, list_table
 from jobs.impressions.salts import salt_of
@@ -69,10 +70,14 @@ def ingest_command(
             summary = run(ctx)
         finish(summary, as_json=as_json)
         return
+    if not config and not store:
+        raise UsageError("no configuration: pass --config hindcast.toml, or --store with --corpus and --format")
     settings = load_settings(config or None, **({"store": store} if store else {}))
     if store:
         settings = settings.model_copy(update={"store": _absolute(store)})
-    wanted = _by_hand(settings, corpus=corpus, form=form, name=name, columns=columns, zone=time_zone, base=rank_base)
+    wanted = source_by_hand(
+        settings, corpus=corpus, form=form, name=name, columns=pairs_of(columns), zone=time_zone, base=rank_base
+    )
     finish(ingest_files(settings, wanted, path=source, day=day), as_json=as_json)
 
 
@@ -95,7 +100,8 @@ def inspect_command(
 
     plain_name(corpus, kind="corpus")
     plain_name(name, kind="source name")
-    seen = inspect(_absolute(path), form=form, columns=_pairs(columns))
+    check_format(form)
+    seen = inspect(_absolute(path), form=form, columns=pairs_of(columns))
     finish(asdict(seen), as_json=as_json, text=block(seen, corpus=corpus, name=name))
 
 
@@ -172,7 +178,8 @@ def run(ctx: Any) -> dict[str, Any]:
 
 def ingest_files(settings: Settings, source: Source, *, path: str, day: str = "") -> dict[str, Any]:
     """Read files named by hand into the store of the settings, whether or not they were read before."""
-    files = tuple(list_table(_absolute(path)) if source.format == "delta" else list_files(_absolute(path)))
+    found = list_table(_absolute(path)) if source.format == "delta" else list_files(_absolute(path))
+    files = tuple(dated(found, path=settings.path(source.path)))
     run_day = parse_day(day) if day else None
     with _by_hand_work(settings, run_id=run_id_of(list(files)), run_day=run_day) as work:
         return ingest([Request(source=source, files=files, day=day)], work=work)
@@ -239,32 +246,6 @@ def _mark_empty(ctx: Any, requests: list[Request]) -> None:
 def utc_now() -> datetime:
     """The latest time that is not yet the future: clocks and zones may be a day ahead."""
     return datetime.now(UTC) + timedelta(days=1)
-
-
-def _by_hand(settings: Settings, *, corpus: str, form: str, name: str, columns: str, zone: str, base: int) -> Source:
-    """The declared source of that name or corpus, or a bare one, with the options laid over it."""
-    fits = [s for s in settings.sources if (not name or s.name == name) and (not corpus or s.corpus == corpus)]
-    if not fits and not (corpus and form):
-        raise UsageError("no declared source fits: pass --corpus and --format, or --name of a source in --config")
-    found = fits[0] if fits else Source(name=name or corpus, corpus=corpus, path="", format=form)
-    over: dict[str, Any] = {}
-    if form:
-        over["format"] = form
-    if columns:
-        over["columns"] = {**found.columns, **_pairs(columns)}
-    if zone:
-        over["time_zone"] = zone
-    if base >= 0:
-        over["rank_base"] = {"default": base}
-    return Source.model_validate({**found.model_dump(), **over})
-
-
-def _pairs(text: str) -> dict[str, str]:
-    pairs = [p.partition("=") for p in text.split(",") if p.strip()]
-    wrong = [p for p in pairs if not p[1] or not p[2]]
-    if wrong:
-        raise UsageError(f"--columns {wrong[0][0]!r} names no column: write FIELD=COLUMN, such as query=query_text")
-    return {field.strip(): column.strip() for field, _, column in pairs}
 
 
 def _absolute(path: str) -> str:

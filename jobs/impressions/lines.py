@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Iterator
-from itertools import chain
+from itertools import accumulate, chain, count, repeat
 from typing import BinaryIO, NamedTuple
 
 from jobs.core.errors import InputError
@@ -46,7 +46,13 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
     number, offset, rest = 0, 3 if marked else 0, b""
     blocks = chain([start[offset:]], blocks)
     for block in blocks:
-        *lines, rest = (rest + block).split(b"\n")
+        held = rest + block
+        *lines, rest = held.split(b"\n")
+        if _is_plain(lines, held, limit):
+            starts = accumulate((len(content) + 1 for content in lines), initial=offset)
+            yield from map(Line, count(number + 1), starts, lines, repeat(False, len(lines)))
+            number, offset = number + len(lines), offset + len(held) - len(rest)
+            lines = []
         for content in lines:
             number += 1
             size = len(content)
@@ -67,9 +73,35 @@ def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Itera
         offset += len(content) + 1
 
 
+def _is_plain(lines: list[bytes], held: bytes, limit: int) -> bool:
+    """True if every line is to be yielded as it is, as in nearly all blocks: none blank, overlong or with a return."""
+    longest = max(map(len, lines), default=0)
+    return longest <= limit and b"\r" not in held and all(lines) and not any(map(bytes.isspace, lines))
+
+
 def _line(number: int, offset: int, content: bytes, limit: int) -> Line:
     cut = len(content) > limit
     return Line(number, offset, content[:RAW_LIMIT] if cut else content.rstrip(b"\r"), cut)
+
+
+def contents_at(stream: BinaryIO, offsets: list[int], *, name: str) -> Iterator[tuple[int, bytes]]:
+    """(offset, content) of the lines that begin at these byte offsets of an unpacked stream; RAW_LIMIT bytes at most
+    of one longer than LINE_LIMIT. Much cheaper than reading every line again to find a few.
+    """
+    wanted, held, begin = sorted(set(offsets)), b"", 0
+    for block in chain(_blocks(stream, name=name), [b"\n"]):
+        held += block
+        while wanted and wanted[0] < begin + len(held):
+            place = wanted[0] - begin
+            end = held.find(b"\n", place)
+            if end < 0 and len(held) - place <= LINE_LIMIT:
+                break
+            found = held[place:] if end < 0 else held[place:end]
+            yield wanted.pop(0), found[:RAW_LIMIT] if len(found) > LINE_LIMIT else found.rstrip(b"\r")
+        if not wanted:
+            return
+        used = max(0, min(wanted[0] - begin, len(held)))
+        held, begin = held[used:], begin + used
 
 
 def _blocks(stream: BinaryIO, *, name: str) -> Iterator[bytes]:

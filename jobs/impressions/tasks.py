@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.storage import rust_uri, storage_options
+from jobs.core.storage import filesystem, rust_uri, storage_options
 from jobs.impressions import reasons
 from jobs.impressions.answers import answering
 from jobs.impressions.canonical import Joined, contradicting, join_documents, with_contents
@@ -19,8 +19,9 @@ from jobs.impressions.checks import Rules, check
 from jobs.impressions.documents import DOCUMENT, EVENT, PLACE, REFUSED, Kind, empty_documents
 from jobs.impressions.frames import scan_frames, write_frame
 from jobs.impressions.layout import Layout
+from jobs.impressions.lines import contents_at, unpacked
 from jobs.impressions.privacy import Salt
-from jobs.impressions.reading import RawOf, read_batches, whole_rows
+from jobs.impressions.reading import RawOf, masker_of, read_batches, whole_rows
 from jobs.impressions.ubi import Tally
 
 FLUSH = 500_000
@@ -268,16 +269,17 @@ def raw_task(spec: dict) -> dict:
 
 
 def _raws(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Salt) -> pl.DataFrame:
-    lines = set(refused["line"].to_list())
-    found = _rows_of_table(file, lines, layout, salt) if layout.format in ("parquet", "delta") else (
-        _rows_of_text(file, lines, layout, salt))  # fmt: skip
+    columnar = layout.format in ("parquet", "delta")
+    found = (_rows_of_table if columnar else _rows_of_text)(file, refused, layout, salt)
     body = {"file": [file["key"]] * len(found), "line": list(found), "raw": list(found.values())}
     return pl.DataFrame(body, schema={"file": pl.Int64, "line": pl.Int64, "raw": pl.String})
 
 
-def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
+def _rows_of_text(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Salt) -> dict[int, str]:
+    if layout.format != "csv" and not file["numbers"]:
+        return _rows_at(file, refused, layout, salt)
     found: dict[int, str] = {}
-    numbers = _numbers(file["numbers"])
+    lines, numbers = set(refused["line"].to_list()), _numbers(file["numbers"])
     for line, masker in whole_rows(file["uri"], layout, salt):
         number = line.number if numbers is None else numbers[line.number - 1]
         if number in lines:
@@ -287,8 +289,18 @@ def _rows_of_text(file: dict[str, Any], lines: set[int], layout: Layout, salt: S
     return found
 
 
-def _rows_of_table(file: dict[str, Any], lines: set[int], layout: Layout, salt: Salt) -> dict[int, str]:
+def _rows_at(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Salt) -> dict[int, str]:
+    """Contents by line of refused rows whose byte offsets are known."""
+    masker, lines = masker_of(layout, salt), dict(refused.select("byte_offset", "line").iter_rows())
+    fs, path = filesystem(file["uri"])
+    with fs.open_input_file(path) as stream:
+        found = contents_at(unpacked(stream), list(lines), name=file["uri"])
+        return {lines[offset]: masker.kept(content) for offset, content in found}
+
+
+def _rows_of_table(file: dict[str, Any], refused: pl.DataFrame, layout: Layout, salt: Salt) -> dict[int, str]:
     found: dict[int, str] = {}
+    lines = set(refused["line"].to_list())
     for batch, _ in read_batches(file["uri"], layout=layout, salt=salt, constants=file["constants"]):
         here = [n for n in batch.rows["line"].to_list() if n in lines]
         found.update(zip(here, batch.raw(here), strict=True))

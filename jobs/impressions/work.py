@@ -81,15 +81,19 @@ class Part:
             found.update(result["rejected"])
         return found
 
-    def by_file(self, keys: set[int]) -> dict:
-        """What became of the rows of some files: the invariant's counts."""
-        found = {"rows_in": 0, "accepted": 0, "duplicates": 0, "ignored": 0, "rejected": Counter()}
+    def file_figures(self) -> dict[int, dict]:
+        """What became of the rows of each file, by its key: the invariant's counts."""
+        found: dict[int, dict] = {}
         for result in (*self.read, *self.joined):
             for key, figures in result["by_file"].items():
-                if int(key) in keys:
-                    for name, n in figures.items():
-                        found[name] += Counter(n) if name == "rejected" else n
-        return found | {"rejected": dict(found["rejected"])}
+                held = found.setdefault(int(key), {"rows_in": 0, "accepted": 0, "duplicates": 0, "ignored": 0})
+                rejected = held.setdefault("rejected", Counter())
+                for name, n in figures.items():
+                    if name == "rejected":
+                        rejected.update(n)
+                    else:
+                        held[name] += n
+        return {key: f | {"rejected": dict(f["rejected"])} for key, f in found.items()}
 
     def span(self) -> tuple[str, str]:
         firsts = [r["first_arrival"] for r in self.read if r["first_arrival"]]

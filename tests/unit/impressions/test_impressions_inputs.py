@@ -64,7 +64,7 @@ def test_a_file_is_new_until_it_is_remembered_and_again_when_it_changes(logs, tm
     files = list_files(str(logs / "a/{day}/*.gz"))
     ledger = Ledger(store, "web")
     assert ledger.unread(files) == files
-    ledger.add(files[:1], body=BODY, figures=lambda keys: {})
+    ledger.add(files[:1], body=BODY, figures={})
     assert Ledger(store, "web").unread(files) == files[1:]
     (logs / "a/2026-11-20/p1.gz").write_text("longer")
     assert len(Ledger(store, "web").unread(list_files(str(logs / "a/{day}/*.gz")))) == 2
@@ -74,7 +74,7 @@ def test_documents_are_context_while_they_are_near_and_go_when_they_are_old(logs
     store = Store(str(tmp_path / "store"))
     store.documents.write_bytes("d1", b"x")
     ledger = Ledger(store, "web")
-    ledger.add(list_files(str(logs / "a/{day}/*.gz"))[:1], body=BODY, figures=lambda keys: {})
+    ledger.add(list_files(str(logs / "a/{day}/*.gz"))[:1], body=BODY, figures={})
     near = {"first": date(2026, 11, 21), "last": date(2026, 11, 30)}
     assert ledger.context(**near) == [store.documents.uri("d1")]
     assert ledger.context(first=date(2026, 11, 22), last=date(2026, 11, 30)) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobs.core.errors import InputError
 from jobs.impressions import lines as module
-from jobs.impressions.lines import RAW_LIMIT, read_lines, unpacked
+from jobs.impressions.lines import RAW_LIMIT, contents_at, read_lines, unpacked
 from jobs.impressions.times import read_times
 
 
@@ -31,9 +31,11 @@ def test_every_line_is_found_at_its_number_and_offset(contents, block):
     module._BLOCK = block
     try:
         found = read(text)
+        again = dict(contents_at(io.BytesIO(text), [n.offset for n in found[::2]], name="file"))
     finally:
         module._BLOCK = before
     assert [n.content for n in found] == [c for c in contents if c.strip()]
+    assert again == {n.offset: n.content for n in found[::2]}
     assert all(text[n.offset :].startswith(n.content) and contents[n.number - 1] == n.content for n in found)
 
 
