@@ -104,7 +104,7 @@ def expire_runs(work: Work) -> dict[str, Any]:
 def _unpublish(store: Store, keys: list[str]) -> None:
     if not store.exists(PATH):
         return
-    with store.documents.lock("published"):
+    with store.documents.lock("published", brief=True):
         body = store.read_json(PATH)
         runs = {key: entry for key, entry in body["runs"].items() if key not in keys}
         store.write_json(PATH, {**body, "runs": runs})

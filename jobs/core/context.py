@@ -83,7 +83,7 @@ class Context:
         windows leave the manifest, so that no later step can take their tables for this run's. `keep_head`: what is
         recorded computed nothing, so the head stays that of who did.
         """
-        with self.store.documents.lock(f"manifest-{self.run.key}"):
+        with self.store.documents.lock(f"manifest-{self.run.key}", brief=True):
             manifest = self.manifest()
             manifest = manifest if keep_head else with_head(manifest, self._head())
             at = {"finished_at": self.now().isoformat(timespec="seconds"), "settings": manifest["config_sha256"]}

@@ -22,7 +22,7 @@ def publish(ctx: Context, *, gates: dict[str, Any], no_rows: bool = False) -> di
         "as_of": manifest["as_of"],
         "gates": gates,
     } | ({"no_rows": True} if no_rows else {})
-    with ctx.store.documents.lock("published"):
+    with ctx.store.documents.lock("published", brief=True):
         ctx.store.write_json(PATH, with_entry(published(ctx), key=ctx.run.key, entry=entry))
     return entry
 

@@ -9,11 +9,13 @@ import os
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import ConflictError, NotThereError, UsageError
+from jobs.core.tickets import held
 
 
 def is_object_store(uri: str) -> bool:
@@ -142,15 +144,25 @@ class Files:
         elif kind == fs.FileType.File:
             self._fs.delete_file(self._inner(path))
 
+    def written(self, folder: str) -> dict[str, datetime]:
+        """Names of files directly in `folder`, with the time at which each was written; empty if it does not exist."""
+        from pyarrow import fs
+
+        found = self._fs.get_file_info(fs.FileSelector(self._inner(folder), allow_not_found=True))
+        files = (f for f in found if f.type == fs.FileType.File and not f.base_name.endswith(".draft"))
+        return {f.base_name: f.mtime for f in files}
+
     @contextmanager
-    def lock(self, name: str, *, timeout_s: float = 60.0) -> Iterator[None]:
+    def lock(self, name: str, *, timeout_s: float = 60.0, brief: bool = False) -> Iterator[None]:
         """Hold an exclusive lock of that name; ConflictError after `timeout_s`.
 
-        On disk an OS file lock, which a killed process releases by itself. Object stores have no such lock: there the
-        orchestrator's single publishing task is what keeps writers apart, and the lock is a no-op.
+        On disk an OS file lock, which a killed process releases by itself. Object stores have none: there `brief` locks
+        (for what takes a second, such as an entry of a document) are held by tickets, and the others are no-ops, since
+        one scheduler is what keeps an ingestion from another.
         """
         if is_object_store(self.root):
-            yield
+            with held(self, name, timeout_s=timeout_s) if brief else nullcontext():
+                yield
             return
         import fcntl
 

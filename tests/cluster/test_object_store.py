@@ -1,6 +1,7 @@
 """The store of a tiny night on an S3-compatible server: the tables of a folder, and credentials nowhere to be read."""
 
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from deltalake import DeltaTable
 from jobs.core.progress import Progress
 from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider, read_delta, s3a_jars
-from jobs.core.storage import storage_options
+from jobs.core.storage import Files, storage_options
 from jobs.core.tables import Store
 from jobs.housekeeping import Work, keep_house
 from schemas.catalog import TABLES
@@ -97,6 +98,26 @@ def test_spark_and_delta_rs_open_every_table_over_s3a(remote, keys):
         spark.stop()
     assert len(counts) >= 14
     assert {name: pair for name, pair in counts.items() if pair[0] != pair[1]} == {}
+
+
+def add(root, turns):
+    """Add to a number in the bucket that is read, then written."""
+    files = Files(root)
+    for _ in range(turns):
+        with files.lock("n", brief=True):
+            n = files.read_json("n.json") if files.exists("n.json") else 0
+            files.write_json("n.json", n + 1)
+
+
+def test_no_entry_is_lost_where_the_store_has_no_locks(keys):
+    """Steps of one run may end together, and each adds itself to the run's manifest."""
+    root, context = f"s3://{BUCKET}/locking", multiprocessing.get_context("spawn")
+    workers = [context.Process(target=add, args=(root, 8)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert Files(root).read_json("n.json") == 24 and not Files(root).written("locks/n")
 
 
 def test_a_store_in_a_bucket_is_looked_after_and_reproduced(remote, night):
