@@ -120,8 +120,8 @@ def rewrite_file(
         method = "skills-no-prf"
     subject = Subject(name="", documents=tuple(read_documents(documents)) if documents else (), queries=asked,
                       qrels=Qrels({}))
-    bench = _rewriting_bench(
-        subject, skills, endpoint=endpoint, rewriting=rewriting, retriever=retriever, say=say
+    bench = rewriting_bench(
+        subject, skills, method, endpoint=endpoint, rewriting=rewriting, retriever=retriever, say=say
     )
     done = evaluate([bench], [method], say=say)
     rows = rewrite_rows(done, [bench], method)
@@ -172,13 +172,20 @@ def _bench(
     )
 
 
-def _rewriting_bench(
-    subject: Subject, skills: Path, *, endpoint: Endpoint, rewriting: RewriteOptions, retriever: str, say: Say
+def rewriting_bench(
+    subject: Subject, skills: Path, method: str, *, endpoint: Endpoint, rewriting: RewriteOptions, retriever: str,
+    say: Say,
 ) -> Bench:
+    """A bench to rewrite with; stored outcomes are read for the method `calibrated` only."""
     encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
     model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=skills, say=say)
     retrieve = Retriever(subject.documents, encoder) if subject.documents else None
-    return Bench(subject, retrieve, skills_in(skills), encoder=encoder, model=model, options=rewriting)
+    clusters, profiles = discovered_views(skills) if method == "synthesised" else ((), {})
+    gains = gains_of(skills) if method == "calibrated" else {}
+    extras = Extras(clusters=clusters, profiles=profiles, gains=gains)
+    return Bench(
+        subject, retrieve, skills_in(skills), encoder=encoder, model=model, options=rewriting, extras=extras
+    )
 
 
 def _discovery(plan: Plan, subjects: Sequence[Subject]) -> dict[str, Any]:

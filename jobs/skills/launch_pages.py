@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.core.embedding import Embedder
 from jobs.core.errors import UsageError
 from jobs.core.keys import key_hex, query_key
 from jobs.core.normalise import normalise_query
-from jobs.skills.bench import Bench, texts_of
+from jobs.skills.bench import Bench, Unavailable, texts_of
 from jobs.skills.collection import Subject
-from jobs.skills.commands import VECTORS, Endpoint, Say, skills_in, write_lines
+from jobs.skills.commands import Endpoint, Say, rewriting_bench, write_lines
 from jobs.skills.documents import RetrievalQuery, read_documents, read_queries
 from jobs.skills.labels import Qrels
 from jobs.skills.methods import METHODS, check_deployable
-from jobs.skills.models import model_from_options
-from jobs.skills.retrieval import Hit, Retriever
+from jobs.skills.retrieval import Hit
+from jobs.skills.rewriting import RewriteOptions
 from schemas.names import plain_name
 
 
@@ -39,10 +38,13 @@ def write_pages(
         raise UsageError(f"--depth is {depth}: a page has 1 item or more")
     asked = distinct(read_queries(queries), corpus=corpus, locale=locale)
     subject = Subject(name="", documents=tuple(read_documents(documents)), queries=asked, qrels=Qrels({}))
-    encoder = Embedder(retriever, cache=skills / VECTORS, say=say)
-    model = model_from_options(base_url=endpoint.base_url, model=endpoint.model, folder=skills, say=say)
-    bench = Bench(subject, Retriever(subject.documents, encoder), skills_in(skills), encoder=encoder, model=model)
-    rewrites = METHODS[method](bench).rewrites
+    bench = rewriting_bench(
+        subject, skills, method, endpoint=endpoint, rewriting=RewriteOptions(), retriever=retriever, say=say
+    )
+    try:
+        rewrites = METHODS[method](bench).rewrites
+    except Unavailable as absent:
+        raise UsageError(f"method {method!r} gave no rewrite ({absent}): choose another") from absent
     found = {
         "a": bench.search({one.id: one.text for one in subject.queries}, depth=depth),
         "b": bench.search(texts_of(rewrites), depth=depth),

@@ -108,7 +108,7 @@ def oracle(bench: Bench) -> Outcome:
 def calibrated(bench: Bench) -> Outcome:
     """The embedding router, corrected by outcomes that were stored with `hindcast skills feedback`."""
     if not bench.extras.gains:
-        raise Unavailable("no stored outcomes: add them with `hindcast skills feedback` and pass --feedback")
+        raise Unavailable("no stored outcomes: add them with `hindcast skills feedback` (and --feedback)")
     cosines = card_cosines(bench.encoder, bench.subject.queries, _there(bench))
     choices = route_calibrated(cosines, bench.subject.queries, bench.skills, bench.extras.gains, weight=1.0)
     return _routed(bench, bench.skills, choices)
@@ -138,7 +138,8 @@ METHODS: Mapping[str, Callable[[Bench], Outcome]] = {
 """All methods by name, in the order of reports."""
 
 WITH_LABELS = frozenset({"best-single", "oracle"})
-WITHOUT_REWRITE = frozenset({"original", "random"})
+WITHOUT_REWRITE = frozenset({"original", "random", "human", "other-corpus"})
+"""Methods of evaluations alone; the last two are `skills` where --skills names their folder."""
 ROUTERS = ("skills", "multiple-choice", "embedding-router", "calibrated")
 
 

@@ -43,8 +43,7 @@ def files(tmp_path_factory):
 def encoder(monkeypatch):
     """Every embedder is a bag of words."""
     made = WordEncoder(dimension=256)
-    for module in (commands, launch_pages):
-        monkeypatch.setattr(module, "Embedder", lambda *_, **__: made)
+    monkeypatch.setattr(commands, "Embedder", lambda *_, **__: made)
     monkeypatch.setattr(nightly, "embedder_for", lambda *_, **__: made)
     return made
 
@@ -172,7 +171,7 @@ def test_wrong_use_is_one_sentence(arguments, code, message, tmp_path, monkeypat
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("method", ["original", "random", "best-single", "oracle", "?"])
+@pytest.mark.parametrize("method", ["original", "random", "best-single", "oracle", "human", "?"])
 @pytest.mark.parametrize("command", ["rewrite", "pages"])
 def test_methods_that_rewrite_no_single_query_are_refused(files, tmp_path, command, method):
     paths = ("--queries", files / "queries.jsonl", "--skills", tmp_path, "--out", tmp_path / "o", "--method", method)
@@ -250,6 +249,14 @@ def test_stored_outcomes_reach_the_calibrated_router_only_when_asked(files, tmp_
     _, on = evaluate(files, tmp_path / "skills", tmp_path / "out", "--feedback", methods="calibrated")
     assert off["methods"]["calibrated"]["ndcg10"] is None
     assert on["methods"]["calibrated"]["ndcg10"] is not None
+    paths = ("--queries", files / "queries.jsonl", "--skills", tmp_path / "skills", "--method", "calibrated", "--json")
+    rewrite = ("rewrite", *paths, "--documents", files / "documents.jsonl", "--out", tmp_path / "r.jsonl")
+    pages = ("pages", *rewrite[1:-1], tmp_path / "pages", "--corpus", "c", "--locale", "en")
+    assert [call(*one)[1]["queries"] for one in (rewrite, pages)] == [20, 20]
+    (tmp_path / "skills" / "feedback.jsonl").unlink()
+    for code, message in (call(*rewrite), call(*pages)):
+        assert code == 2
+        assert "no stored outcomes" in message
 
 
 def test_a_query_has_one_page_a_system():
