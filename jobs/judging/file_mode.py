@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobs.core.errors import UsageError
+from jobs.core.errors import InputError, UsageError
 from jobs.core.progress import Progress
 from jobs.core.settings import Judging, Settings
 from jobs.judging.files import CardFile, RowSpool, read_pages, works
@@ -79,7 +79,7 @@ class FileJob:
 
 def run_files(job: FileJob, progress: Progress) -> dict[str, Any]:
     """Judge the pages of a file; writes `job.out` in the order of pages and variants and returns the summary."""
-    total, width = _count(job.pages) * len(job.variants), len(job.variants)
+    total, width = _some(job.pages) * len(job.variants), len(job.variants)
     columns = {variant: n for n, variant in enumerate(job.variants)}
     with CardFile(job.cards, top_k=job.settings.evidence.top_k) as cards, RowSpool(job.out) as spool:
 
@@ -119,6 +119,7 @@ def submit_files(job: FileJob, progress: Progress) -> dict[str, Any]:
 
 def plan_files(job: FileJob, progress: Progress) -> dict[str, Any]:
     """What `run_files` would ask, cost and take; sends nothing."""
+    _some(job.pages)
     budget = job.judging.budget_usd
     with CardFile(job.cards, top_k=job.settings.evidence.top_k) as cards:
         titles = Titles(job.items, job.read)
@@ -155,6 +156,14 @@ def _compute(job: FileJob, variants: Sequence[str], todo: Iterator[Work], sink: 
                 tally.add(row)
                 sink(place, row)
     return tally
+
+
+def _some(path: Path) -> int:
+    """Lines of a file of pages, as `_count`; InputError for a file without any."""
+    lines = _count(path)
+    if not lines and path.is_file():
+        raise InputError(f"{path} holds no page: give at least one line with page_id, query and items")
+    return lines
 
 
 def _count(path: Path) -> int:

@@ -85,9 +85,13 @@ def explorer_data(
     variants = ordered_variants(rows["variant"].unique().to_list())
     by_page = _labels(rows, variants, texts, models)
     by_item = _cards(cards, texts)
+    counts = dict(rows.group_by("page_id").agg(pl.col("qri_count").max()).iter_rows())
     shown = pages.filter(pl.col("page_id").is_in(list(by_page))).sort("set", "page_id")
     listed = [
-        _page(p, run, by_page[p["page_id"]], by_item, texts, items, dropped or {}) for p in shown.iter_rows(named=True)
+        _page(
+            {**p, "qri_count": counts[p["page_id"]]}, run, by_page[p["page_id"]], by_item, texts, items, dropped or {}
+        )
+        for p in shown.iter_rows(named=True)
     ]
     return {
         "format": 1,
@@ -202,7 +206,7 @@ def _page(
         "context": context,
         "truth": _round(p["truth"], 4),
         "truth_standard_error": _round(p["truth_standard_error"], 4),
-        "qri_count": sum(1 for _, _, card in listed for row in card if row[9] is not None),
+        "qri_count": max(p["qri_count"], sum(1 for _, _, card in listed for row in card if row[9] is not None)),
         "made": made,
         "items": listed,
         "labels": labels,

@@ -17,7 +17,11 @@ def tiles(report: dict[str, Any]) -> Iterator[Drawing]:
         if rows:
             title = f"Agreement with {who}, Spearman"
             yield _tile(f"tile-{part}", title, rows, paper=paper, ceiling=cap, zero=0.0)
-    launch = report["launch"]
+    yield from _launch_tile(report["launch"])
+
+
+def _launch_tile(launch: dict[str, Any]) -> Iterator[Drawing]:
+    """Alignment with the outcome where it is known, else the forecast's preference."""
     rows = [(v, (x["half_credit"], x["half_credit_low"], x["half_credit_high"])) for v, x in launch["variants"].items()]
     rows = _shown([r for r in rows if r[1][0] is not None], "plain", "qri")
     if rows:
@@ -25,6 +29,11 @@ def tiles(report: dict[str, Any]) -> Iterator[Drawing]:
         yield _tile(
             "tile-launch", "Same sign as the A/B test, half credit for ties", rows, paper={}, ceiling=ceiling, zero=0.5
         )
+        return
+    told = (launch["forecast"] or {}).get("variants") or {}
+    rows = _shown([(v, (x["preference"], x["low"], x["high"])) for v, x in told.items()], "plain", "qri")
+    if rows:
+        yield _tile("tile-launch", "Forecast: preference A minus B", rows, paper={}, ceiling=None, zero=0.0)
 
 
 def _ceiling(section: dict[str, Any]) -> float | None:

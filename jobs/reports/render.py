@@ -12,7 +12,7 @@ from markupsafe import Markup
 from jobs.pages.exclusions import counted
 from jobs.reports.drawn import Drawn
 from jobs.reports.verdict import short
-from jobs.reports.words import words
+from jobs.reports.words import WORDS, words
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATISTIC_NAMES = {
@@ -46,7 +46,7 @@ def render(report: dict[str, Any], explorer: dict[str, Any], drawn: dict[str, Dr
         csp=policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        explorer=Markup(packed(explorer)),
+        explorer=Markup(packed({**explorer, "words": WORDS})),
         n_pages=len(explorer["pages"]),
     )
 

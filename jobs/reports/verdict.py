@@ -19,11 +19,12 @@ def verdict(report: dict[str, Any]) -> dict[str, Any]:
         found = headline(report[part])
         if found:
             return _sentence(found, who)
-    if report["launch"]["variants"]:
-        return _of_launch(report["launch"])
-    short = report["evidence"].get("short") or []
+    launch = report.get("launch") or {}
+    if launch.get("variants"):
+        return _of_launch(launch)
+    cold = (report.get("evidence") or {}).get("short") or []
     reasons = [f"{name}: {_why(report[part])}" for part, name in (("logs", "Logs"), ("human", "human labels"))]
-    told = "; ".join([*short, *reasons])
+    told = "; ".join([*cold, *reasons])
     return {"form": UNKNOWN, "sentence": f"Whether grounding helps cannot be said, because {told}."}
 
 
@@ -91,7 +92,20 @@ def _why(section: dict[str, Any]) -> str:
     for c in section["comparisons"]:
         if (c["a"], c["b"], c["subset"], c["statistic"]) == wanted:
             return c.get("reason") or "too many resamples are undefined for an interval"
-    return "only one variant was judged"
+    return f"only one variant was judged{_alone(section)}"
+
+
+def _alone(section: dict[str, Any]) -> str:
+    """The figure of the only variant, for a reader who wants to know that much."""
+    name = section["baseline"]
+    if name is None:
+        return ""
+    found = section["variants"][name]["all"]
+    value = found["spearman"]
+    if value["value"] is None:
+        return f" ({name}: Spearman undefined, {value['reason']})"
+    ends = "" if value["low"] is None else f", interval {short(value['low'])} to {short(value['high'])}"
+    return f" ({name}: Spearman {short(value['value'])}{ends}, on {found['n']:,} pages)"
 
 
 def headline(section: dict[str, Any]) -> dict[str, Any] | None:

@@ -16,8 +16,8 @@ WORDS = {
     "endpoint": "endpoint did not answer",
     "budget": "budget spent",
     # card rows that were left out
-    "near_duplicate": "near-duplicates",
-    "exact_match": "exact matches",
+    "near_duplicate": "near-duplicate",
+    "exact_match": "exact match",
     "beyond_k": "beyond the top k",
     # trust checks
     "repeat": "the same question again",

@@ -103,7 +103,7 @@ def test_cited_rows_are_marked_and_dropped_ones_folded(page, small):
     assert page.locator("#page .item details").count() == 3
     assert not page.locator("#page tr.gone").first.is_visible()
     page.locator("#page .item details summary").first.click()
-    assert "near duplicate" in page.locator("#page tr.gone").first.inner_text()
+    assert "near-duplicate" in page.locator("#page tr.gone").first.inner_text()
 
 
 def test_marks_by_keyboard_are_exported_and_read(page, small, tmp_path):

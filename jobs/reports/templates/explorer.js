@@ -2,7 +2,9 @@
 (async () => {
 const $ = id => document.getElementById(id);
 const el = (tag, text, cls) => { const e = document.createElement(tag); if (text !== undefined && text !== null) e.textContent = text; if (cls) e.className = cls; return e; };
-const num = (x, d = 3) => x === null || x === undefined ? "–" : Math.abs(x) >= 1000 ? Math.round(x).toLocaleString("en") : String(+(+x).toFixed(d)).replace(/^(-?)0\./, "$1.");
+const num = (x, d = 3) => x === null || x === undefined ? "–" : Math.abs(x) >= 1000 ? Math.round(x).toLocaleString("en") : +x === 0 ? "0" : (+x).toFixed(d).replace(/^(-?)0\./, "$1.");
+const grade = x => x === null || x === undefined ? "–" : String(x).replace(/^0\./, ".");
+const worded = k => (data.words || {})[k] || String(k).replaceAll("_", " ");
 const unpack = async () => {
   const box = JSON.parse($("explorer-data").textContent);
   const bytes = Uint8Array.from(atob(box.data), c => c.charCodeAt(0));
@@ -61,7 +63,7 @@ options("configuration", tally(p => p[P.configuration]), "all");
 options("corpus", tally(p => p[P.corpus]), "all");
 options("locale", tally(p => p[P.locale]), "all");
 options("evidence", tally(p => evidenceBand(p[P.qri_count])), "all");
-options("reason", tally(p => [...new Set(reasonsOf(p))]), "all");
+options("reason", tally(p => [...new Set(reasonsOf(p))]).map(([v, t]) => [v, worded(v) + t.slice(v.length)]), "all");
 options("mark", [["marked"], ["agree"], ["disagree"], ["unsure"], ["none", "not marked"]], "all");
 options("variant", graded.filter(v => v !== V[base]).map(v => [v, V[base] + " with " + v]), V[base] + " with " + mainName);
 
@@ -92,7 +94,7 @@ const row = (p, place) => {
   b.type = "button"; b.tabIndex = -1; b.style.setProperty("top", place * ROW + "px");
   if (p[P.page_id] === state.page) b.setAttribute("aria-current", "true");
   b.append(el("b", text(p[P.query]) || p[P.page_id]),
-    el("span", [p[P.locale], p[P.configuration], p[P.system] ? "system " + p[P.system].toUpperCase() : null, num(labelOf(p, V[base]), 1) + " → " + num(labelOf(p, v), 1), p[P.qri_count] + " rows", mark ? mark.mark : null].filter(x => x).join(" · ")));
+    el("span", [p[P.locale], p[P.configuration], p[P.system] ? "system " + p[P.system].toUpperCase() : null, grade(labelOf(p, V[base])) + " → " + grade(labelOf(p, v)), p[P.qri_count] + " rows", mark ? mark.mark : null].filter(x => x).join(" · ")));
   b.addEventListener("click", () => write({ page: p[P.page_id] }));
   return b;
 };
@@ -143,8 +145,8 @@ const mark = (id, m) => {
 const labels = (p, v) => table(["variant", "label", "expected", "rationale or reason", "cites rows"], V.flatMap((name, k) => {
   const c = p[P.labels][k]; if (!c) return [];
   const r = el("tr"), own = name === v || name === V[base];
-  r.append(el("th", name), el("td", c[L.label] === null ? "–" : String(c[L.label]), own ? "sure" : ""), el("td", num(c[L.expected_label])));
-  const said = [c[L.reason] ? "unscored: " + c[L.reason] : null, c[L.reused_from_plain] ? "no evidence: plain's label" : null, text(c[L.rationale])].filter(x => x).join(" · ");
+  r.append(el("th", name), el("td", grade(c[L.label]), own ? "sure" : ""), el("td", num(c[L.expected_label])));
+  const said = [c[L.reason] ? "unscored: " + worded(c[L.reason]) : null, c[L.reused_from_plain] ? "no evidence: plain's label" : null, text(c[L.rationale])].filter(x => x).join(" · ");
   r.append(el("td", said, "why"), el("td", c[L.cited].join(", ") + (c[L.cited_invented] ? " (" + c[L.cited_invented] + " invented)" : "")));
   r.title = data.models[c[L.model]];
   return [r];
@@ -176,14 +178,14 @@ const items = (p, v) => {
 };
 const cardRow = (c, n, cited) => {
   const r = el("tr", undefined, n === undefined ? "gone" : cited.has(n) ? "cited" : ""), why = c[C.dropped] === null ? null : data.columns.dropped[c[C.dropped]];
-  const name = (n === undefined ? "" : n + ". ") + text(c[C.query]) + (why ? " (" + why.replace("_", " ") + ")" : "") + (cited.has(n) ? " ← cited" : "");
+  const name = (n === undefined ? "" : n + ". ") + text(c[C.query]) + (why ? " (" + worded(why) + ")" : "") + (cited.has(n) ? " ← cited" : "");
   r.append(el("th", name), ...[num(c[C.similarity], 2), num(c[C.impressions], 0), num(c[C.clicks], 0), num(c[C.examined], 1), num(c[C.relevance]), num(c[C.low]) + " to " + num(c[C.high]), num(c[C.users], 0), c[C.last_shown_day] || "–"].map(x => el("td", x)));
   r.title = "relevance = clicks / examined exposure, where examined is impressions weighted by the chance that users look at their rank";
   return r;
 };
 const dropped = p => {
   const d = p[P.dropped]; if (!d || !Object.keys(d).length) return null;
-  return el("p", "Left out of this page's cards in all: " + Object.entries(d).map(([k, n]) => n + " " + k.replaceAll("_", " ")).join(", ") + ".", "note");
+  return el("p", "Left out of this page's cards in all: " + Object.entries(d).map(([k, n]) => n + " " + worded(k)).join(", ") + ".", "note");
 };
 
 /* events */

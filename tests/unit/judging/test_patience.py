@@ -5,7 +5,7 @@ import json
 import pytest
 from tenacity import wait_random_exponential
 
-from jobs.core.errors import UsageError
+from jobs.core.errors import InputError, UsageError
 from jobs.core.progress import Progress
 from jobs.judging import endpoint as asked
 from jobs.judging import limits
@@ -131,3 +131,11 @@ def test_plans_without_calls_or_prices_are_read_too(room):
     unknown = Plan(calls=3, unpriced=["m"]).summary(seconds=2)
     assert "unknown: no price of m (no budget)" in plan_text(unknown)
     assert "short" in plan_text(Plan(calls=3, cost_usd=9).summary(budget_usd=1))
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_file_without_pages_is_an_error(room, content):
+    (room.folder / "pages.jsonl").write_text(content)
+    for act in (run_files, plan_files):
+        with pytest.raises(InputError, match=r"pages\.jsonl holds no page"):
+            act(room.job("http://127.0.0.1:9/v1"), Progress(None))
