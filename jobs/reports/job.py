@@ -12,6 +12,7 @@ from jobs.core.context import Context
 from jobs.core.errors import GateFailed, InputError, NotThereError, UsageError
 from jobs.core.storage import Files
 
+SHOWN_FLIPS = 5  # page ids in a line for people; all of them are in --json
 LEAST_SAMPLES = 100  # as report.bootstrap: 2.5% of fewer is hardly a sample
 
 app = typer.Typer(help="Figures, HTML and exports.", no_args_is_help=True)
@@ -165,9 +166,9 @@ def file_options(*, samples: int, seed: int, min_spearman: float, max_unscored: 
 def build_files(paths: dict[str, Path | None], *, out: str, before: str, options: Any) -> dict[str, Any]:
     """Report on files; returns its summary. InputError where the ids of the files do not match at all."""
     from jobs.reports.build import build
-    from jobs.reports.explorer import explorer_data, page_labels
+    from jobs.reports.explorer import explorer_data
     from jobs.reports.files import from_files
-    from jobs.reports.output import Rows, read_explorer, write_report
+    from jobs.reports.output import Rows, write_report
 
     if not out:
         raise UsageError("--out is missing: name the folder that the report goes to")
@@ -177,8 +178,7 @@ def build_files(paths: dict[str, Path | None], *, out: str, before: str, options
         raise UsageError(f"--out {out} is a file: name the folder that the report goes to")
     data = from_files(**{k: v for k, v in paths.items() if v or k == "truth"})
     if before:
-        labels = page_labels(read_explorer(Files(str(Path(before).absolute())), ""))
-        data = replace(data, previous=read_report(before), previous_labels=labels)
+        data = replace(data, previous=read_report(before), previous_labels=read_labels(before))
     report = build(data, options)
     explorer = explorer_data(run="files", pages=data.pages, judgments=data.judgments, cards=data.cards)
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -243,11 +243,8 @@ def compare_command(
 ) -> None:
     """What changed from one report to another, by how much, whether it is more than noise, and which pages flipped."""
     from jobs.reports.compare import compare
-    from jobs.reports.explorer import page_labels
-    from jobs.reports.output import read_explorer
 
-    labels = tuple(page_labels(read_explorer(Files(str(Path(p).absolute())), "")) for p in (before, after))
-    done = compare(read_report(before), read_report(after), pages=labels)
+    done = compare(read_report(before), read_report(after), pages=(read_labels(before), read_labels(after)))
     cli.finish(done, as_json=json_, text=compare_text(done))
 
 
@@ -262,14 +259,34 @@ def compare_text(done: dict[str, Any]) -> str:
             change = f"{short(f['change'])} ({short(f['low'])} to {short(f['high'])}, {noise})"
             lines.append(f"  {f['set']:6}{f['variant']:16}{short(f['before'])} -> {short(f['after'])}  {change}")
     for variant, flips in done["pages"]["flips"].items():
-        lines.append(f"  {variant}: {flips['flipped']} of {flips['n']} labels of common pages changed")
+        pages = f" ({', '.join(flips['page_ids'][:SHOWN_FLIPS])})" if flips["page_ids"] else ""
+        lines.append(f"  {variant}: {flips['flipped']} of {flips['n']} labels of common pages changed{pages}")
+    if len(lines) == 1:
+        lines.append("  no variant and no page stands in both reports: there is nothing to compare")
     return "\n".join(lines)
 
 
 def read_report(folder: str) -> dict[str, Any]:
-    """report.json of a local folder; InputError if there is none."""
+    """report.json of a local folder; InputError if there is none, or if it is no report."""
     path = Path(folder) / "report.json"
     try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text("utf-8"))
+        if not all(isinstance(found[part], dict) for part in ("run", "leakage")):
+            raise ValueError("it lacks the parts of a report")
+        if not all(isinstance(found[part]["variants"], dict) for part in ("logs", "human")):
+            raise ValueError("it lacks the parts of a report")
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}): name the folder of a report") from None
+    return found
+
+
+def read_labels(folder: str) -> dict[str, dict[str, float | None]]:
+    """Labels of every page of a report in a local folder; InputError if its explorer data cannot be read."""
+    from jobs.reports.explorer import page_labels
+    from jobs.reports.output import read_explorer
+
+    try:
+        return page_labels(read_explorer(Files(str(Path(folder).absolute())), ""))
+    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError) as error:
+        path = Path(folder) / "explorer.json.gz"
+        raise InputError(f"{path} cannot be read ({error!s:.80}): name the folder of a report") from None

@@ -1,5 +1,6 @@
 """Reports on files of other tools: what is read, what is refused, and what is said about ids that do not match."""
 
+import gzip
 import json
 
 import polars as pl
@@ -10,7 +11,7 @@ from jobs.core.keys import key_of
 from jobs.reports.build import build
 from jobs.reports.data import Options
 from jobs.reports.files import from_files, outcome_frame, query_number
-from jobs.reports.job import build_files
+from jobs.reports.job import build_files, compare_text, read_labels, read_report
 
 
 def write(path, rows):
@@ -314,3 +315,26 @@ def test_command_line_fails_a_gate_with_code_3(tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["gates"]["failed"]
     report = json.loads((tmp_path / "o" / "report.json").read_text())
     assert report["logs"]["variants"]["plain"]["all"]["spearman"]["value"] == pytest.approx(-0.9486832980505138)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"run": {}}', b'{"run": {}, "leakage": {}, "logs": [], "human": 1}']
+)
+@pytest.mark.parametrize("name", ["report.json", "explorer.json.gz"])
+def test_folders_that_hold_no_report_are_named(tmp_path, name, content):
+    folder = tmp_path / "half"
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    read = read_report if name == "report.json" else read_labels
+    with pytest.raises(InputError, match=rf"half/{name} cannot be read"):
+        read(str(folder))
+    (folder / "explorer.json.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(InputError, match=r"explorer\.json\.gz cannot be read"):
+        read_labels(str(folder))
+
+
+def test_what_has_nothing_in_common_is_said():
+    whole = {"before": {"run": "a"}, "after": {"run": "b"}, "figures": [], "pages": {"flips": {}}}
+    assert "nothing to compare" in compare_text(whole)
+    flips = {"qri": {"n": 9, "flipped": 1, "page_ids": ["p7"]}}
+    assert "1 of 9 labels of common pages changed (p7)" in compare_text({**whole, "pages": {"flips": flips}})
