@@ -83,11 +83,13 @@ def _cards(ctx: Context) -> pl.DataFrame:
 
 
 def violations(ctx: Context, cards: pl.DataFrame, pages: pl.DataFrame, *, encoder: Encoder) -> pl.DataFrame:
-    """Every broken rule: kind, set, page_id, item_id, query_key, one row each."""
-    shown = cards.filter(pl.col("row").is_not_null() | pl.col("row_unfiltered").is_not_null())
+    """Every broken rule: kind, set, page_id, item_id, query_key, one row each.
+
+    Rows that no card shows (`dropped`) are held to the same rules: the table is read by people and explains itself.
+    """
     texts = _page_texts(pages)
-    rows = with_item_key(shown).join(texts, on=["set", "page_id"], how="inner", maintain_order="left")
-    strangers = shown.join(texts, on=["set", "page_id"], how="anti")
+    rows = with_item_key(cards).join(texts, on=["set", "page_id"], how="inner", maintain_order="left")
+    strangers = cards.join(texts, on=["set", "page_id"], how="anti")
     checks = [*_texts_of(ctx, rows, encoder), *_counts_of(ctx, rows), *_users_of(ctx, rows)]
     hidden = cards.filter(is_sensitive(sensitive_patterns(ctx.settings)))
     found = [_marked(rows.filter(broken), kind) for kind, broken in checks]

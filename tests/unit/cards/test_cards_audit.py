@@ -143,6 +143,21 @@ def test_one_leaking_row_is_enough(night):
         audit.run(night.ctx)
 
 
+@pytest.mark.parametrize("kind", ["rare", "unexplained", "time"])
+def test_a_leak_in_a_row_that_no_card_shows_is_found_too(night, kind):
+    dropped = pl.col("dropped").is_not_null()
+    late = night.ctx.run.evidence.end
+    changed = {
+        "rare": pl.when(dropped).then(1).otherwise("query_key").alias("query_key"),
+        "unexplained": pl.when(dropped).then(0).otherwise("impressions").alias("impressions"),
+        "time": pl.when(dropped).then(pl.lit(late)).otherwise("last_shown_day").alias("last_shown_day"),
+    }[kind]
+    hide = pl.when(dropped).then(None).otherwise("row_unfiltered").alias("row_unfiltered")
+    cards_with(night, lambda c: c.with_columns(changed, hide).unique(["page_id", "item_id", "query_key"]))
+    with pytest.raises(LeakageError, match=kind):
+        audit.run(night.ctx)
+
+
 def test_examples_name_keys_and_never_texts(night):
     a_sensitive_query(night)
     with pytest.raises(LeakageError):
