@@ -29,7 +29,7 @@ def test_a_kept_night_is_reproduced_after_housekeeping(lived_in, tmp_path):
     (folder / "store" / "staging" / "killed").mkdir(parents=True)
     done = hindcast("housekeeping", "--config", config, "--retain-days", "1", "--json",
                     environment={"HINDCAST_HOUSEKEEPING__GRACE_HOURS": "0"})  # fmt: skip
-    assert done["runs"]["kept"] == 1 and not (folder / "store" / "staging" / "killed").exists()
+    assert done["runs"]["runs"] == [] and not (folder / "store" / "staging" / "killed").exists()
     found = reproduce(folder, "--out", tmp_path / "again", code=(0,))
     assert found["identical"] and found["figures"] > 1000
     assert found["differing"] == found["gone"] == found["changed"] == []
