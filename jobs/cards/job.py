@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars as pl
 import typer
 
 from jobs.cards import audit
@@ -13,8 +14,13 @@ from jobs.core import cli
 from jobs.core.context import Context
 from jobs.core.embedding import PACKAGED, Embedder, embedder_for
 from jobs.core.errors import UsageError
+from jobs.core.settings import Settings
 from jobs.core.spark import run_tasks
-from jobs.core.tables import Store
+from jobs.core.tables import Store, scan_files
+from jobs.propensity.sample import LOWEST
+from schemas.logs import QUERIES
+
+MOST_QUERIES = 200_000  # of a store, that pairs are planted in; a locale needs 400
 
 app = typer.Typer(help="Evidence cards of each page's items, and the leakage audit.", no_args_is_help=True)
 
@@ -147,28 +153,42 @@ def calibrate_command(
         evidence = settings.evidence.model_copy(update={"embedding_model": model or settings.evidence.embedding_model})
         encoder = embedder_for(settings.model_copy(update={"evidence": evidence}))
     store = Store(settings.store_uri) if settings else None
-    found = _calibrations(Path(pairs) if pairs else None, store, encoder)
+    found, few = _calibrations(Path(pairs) if pairs else None, store, encoder)
     if save and store is not None:
         for locale, result in found.items():
             keep_calibration(store, model=encoder.name, revision=encoder.revision, locale=locale, result=result)
-    summary = {"model": encoder.name, "revision": encoder.revision, "saved": save, "locales": found}
+    known = thresholds(store, model=encoder.name, revision=encoder.revision, settings=(settings or Settings()).evidence)
+    summary = {
+        "model": encoder.name,
+        "revision": encoder.revision,
+        "saved": save,
+        "locales": found,
+        "too_few_pairs": few,
+        "locales_unknown_to_model": known.unknown([*found, *few]),
+    }
     cli.finish(summary, as_json=json_)
 
 
-def _calibrations(pairs: Path | None, store: Store | None, encoder: Embedder) -> dict[str, Any]:
-    """Locale to calibration, for locales with enough pairs; "" is all pairs together."""
+def _calibrations(pairs: Path | None, store: Store | None, encoder: Embedder) -> tuple[dict[str, Any], list[str]]:
+    """Locale to calibration, and the locales with too few pairs for one of their own; "" is all pairs together."""
     from jobs.cards.calibrate import calibrate, has_enough, planted_pairs, read_pairs
 
     if pairs is not None or store is None:
         known = read_pairs(pairs)
     else:
-        queries = store.read("queries")
-        by_locale = queries.group_by("locale").agg("query").sort("locale").iter_rows()
+        by_locale = _some_queries(store).group_by("locale").agg("query").sort("locale").iter_rows()
         known = [pair for locale, texts in by_locale for pair in planted_pairs(texts, locale=locale)]
-    groups = {"": known} | {one: [p for p in known if p.locale == one] for one in sorted({p.locale for p in known})}
-    return {
-        locale: calibrate(some, encoder=encoder) for locale, some in groups.items() if not locale or has_enough(some)
-    }
+    groups = {one: [p for p in known if p.locale == one] for one in sorted({p.locale for p in known} - {""})}
+    enough = {"": known} | {one: some for one, some in groups.items() if has_enough(some)}
+    return {one: calibrate(some, encoder=encoder) for one, some in enough.items()}, sorted(groups.keys() - enough)
+
+
+def _some_queries(store: Store) -> pl.DataFrame:
+    """Columns locale and query of at most about MOST_QUERIES queries, a stable sample: keys are hashes."""
+    files = store.files("queries")
+    share = min(1.0, MOST_QUERIES / max(1, sum(file.rows for file in files)))
+    rows = scan_files(QUERIES, files, columns=["locale", "query", "query_key"])
+    return rows.filter(pl.col("query_key") <= LOWEST + round(share * 2**64) - 1).select("locale", "query").collect()
 
 
 def _build_from_files(pages: str, evidence: str, out: str, config: str, json_: bool) -> None:

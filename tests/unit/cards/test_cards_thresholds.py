@@ -1,18 +1,23 @@
 """Near-duplicate thresholds: which one counts for which locale, and how one is calibrated."""
 
 import json
+from datetime import date
 
 import numpy as np
+import polars as pl
 import pytest
 
+from jobs.cards import job
 from jobs.cards import thresholds as module
 from jobs.cards.calibrate import MIN_PAIRS, Pair, best_threshold, calibrate, planted_pairs, read_pairs
 from jobs.cards.from_files import build_from_files
 from jobs.cards.thresholds import keep_calibration, model_languages, thresholds
 from jobs.core.embedding import PACKAGED
 from jobs.core.errors import InputError
+from jobs.core.keys import key_of
 from jobs.core.settings import Evidence
 from jobs.core.tables import Store
+from schemas.logs import QUERIES
 from tests.unit.cards.fakes import PlantedEncoder
 
 
@@ -150,3 +155,29 @@ def test_cards_from_files_hide_rare_and_sensitive_queries(tmp_path, monkeypatch)
     evidence.write_text(json.dumps({"item_id": "7", "query": "x"}))
     with pytest.raises(InputError, match="line 1: has no impressions, relevance"):
         build_from_files(pages, evidence, out, settings=None)
+
+
+def test_locales_with_too_few_pairs_are_named_and_count_only_together(tmp_path):
+    near = [(f"basketball warmup {n}", f"basketball warmup {n} x", "en") for n in range(MIN_PAIRS)]
+    rows = [(a, b, locale, True) for a, b, locale in near]
+    rows += [(f"a {n}", f"piano {n}", "en", False) for n in range(MIN_PAIRS)] + [("eins", "zwei", "de", False)]
+    path = tmp_path / "pairs.csv"
+    pl.DataFrame(rows, schema=["a", "b", "locale", "near_duplicate"], orient="row").write_csv(path)
+    found, few = job._calibrations(path, None, PlantedEncoder())
+    assert sorted(found) == ["", "en"]
+    assert few == ["de"]
+    assert found[""]["wrongly_dropped"]["n"] == found["en"]["wrongly_dropped"]["n"] + 1
+
+
+def test_pairs_are_planted_in_a_bounded_stable_sample_of_queries(tmp_path, monkeypatch):
+    store = Store(str(tmp_path))
+    keys = [key_of(str(n)) for n in range(2000)]
+    rows = pl.DataFrame({"query_key": keys, "query": [f"q {n}" for n in range(2000)]}).with_columns(
+        corpus=pl.lit("c"), locale=pl.lit("en"), first_day=pl.lit(date(2026, 1, 1))
+    )
+    store.replace("queries", rows.select(QUERIES.names), where={"corpus": "c"})
+    assert job._some_queries(store).height == 2000
+    monkeypatch.setattr(job, "MOST_QUERIES", 200)
+    some = job._some_queries(store)
+    assert 140 < some.height < 260
+    assert some.equals(job._some_queries(store))

@@ -1,6 +1,7 @@
 """Windows and guards: no row outside its window by event or arrival day is ever visible, whatever the dates."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -20,6 +21,7 @@ from jobs.core.windows import (
 )
 
 DEFAULT = WindowLengths()
+DELAYS = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=60))
 DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2099, 12, 31))
 LENGTHS = st.builds(
     WindowLengths,
@@ -115,6 +117,29 @@ def test_a_run_whose_evidence_touches_its_cut_cannot_be_made():
 )
 def test_days_are_utc_days(moment, day, why):
     assert utc_day(moment) == day, why
+
+
+ZONES = st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"])
+TURNS = [  # nights on which clocks change somewhere, and leap days
+    datetime(2026, 3, 29), datetime(2026, 10, 25), datetime(2026, 3, 8), datetime(2026, 11, 1), datetime(2026, 4, 5),
+    datetime(2026, 10, 4), datetime(2028, 2, 29), datetime(2100, 2, 28),
+]  # fmt: skip
+
+
+@given(zone=ZONES, turn=st.sampled_from(TURNS), minutes=st.integers(-3000, 3000), fold=st.integers(0, 1), late=DELAYS)
+def test_no_clock_change_moves_a_row_into_a_window(zone, turn, minutes, fold, late):
+    moment = (turn + timedelta(minutes=minutes)).replace(tzinfo=ZoneInfo(zone), fold=fold)
+    seconds = moment.timestamp()
+    arrived = datetime.fromtimestamp(seconds, UTC) + late
+    day, arrival = utc_day(moment), utc_day(arrived.astimezone(ZoneInfo(zone)))
+    assert day == date(1970, 1, 1) + timedelta(days=seconds // 86_400), "whole days of 86,400 s, whatever clocks show"
+    for cut in (day + timedelta(days=n) for n in (-1, 0, 1, 8, 38, 47)):
+        run = Run.launch("x", start=cut, lengths=DEFAULT)
+        seen = pl.DataFrame({"event_day": [day], "arrival_day": [arrival]}).filter(evidence_filter(run)).height
+        before = (datetime.combine(cut, datetime.min.time(), UTC)).timestamp()
+        if seen:
+            assert seconds < before - DEFAULT.gap_days * 86_400
+            assert arrived.timestamp() < before
 
 
 def test_a_time_without_offset_is_refused():
