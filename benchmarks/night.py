@@ -29,6 +29,7 @@ SHARED = Path("../shared/peers")
 KEYS = ["locale", "query", "item_id"]
 USERS_WITHIN, CURVE_WITHIN = 0.03, 1e-9
 NEAR_WITHIN = 0.05  # of the rows: queries near the threshold, since the peers only estimate their users
+PEERS = ("duckdb", "polars")
 DERIVED = ("daily_counts", "daily_users", "evidence", "propensities")
 
 
@@ -78,10 +79,11 @@ def measure(given: Input, *, rounds: int, sides: tuple[str, ...]) -> Night:
 def run_once(given: Input, side: str, *, keep: bool = False) -> tuple[Usage, pl.DataFrame | None]:
     """One run of one side; with `keep` the table that it made."""
     env = {**os.environ, "HINDCAST_SPARK__MASTER": "local[2]"}
-    if side in ("duckdb", "polars"):
-        out = WORK / f"{side}.parquet"
+    if side.split()[0] in PEERS:
+        name, form = f"{side} log".split()[:2]
+        out = WORK / f"{name}.parquet"
         WORK.mkdir(parents=True, exist_ok=True)
-        usage = run_side(module("benchmarks.night_peers", side, _peer_input(given), out), env=env)
+        usage = run_side(module("benchmarks.night_peers", name, _peer_input(given, form), out), env=env)
         return usage, pl.read_parquet(out) if keep else None
     store = copy_store(given.after, WORK / side, without=DERIVED if side == "first" else DERIVED[2:])
     usage = run_side(module("benchmarks.night_side", side, store), env=env)
@@ -90,15 +92,21 @@ def run_once(given: Input, side: str, *, keep: bool = False) -> tuple[Usage, pl.
     return usage, frame
 
 
-def _peer_input(given: Input) -> Path:
-    """The live files of the window's canonical impressions, for the peers."""
-    store = Store(str(given.after.absolute()))
-    days = [day.isoformat() for day in RUN.evidence.each_day()]
-    files = [file.uri for file in store.files("impressions", where={"event_day": days})]
-    path = given.folder / "peers.json"
-    body = {"files": files, "item": "item_id", "user": "user_key", "cut": RUN.cut.isoformat()}
-    path.write_text(json.dumps(body), encoding="utf-8")
+def _peer_input(given: Input, form: str) -> Path:
+    """What the peers read: the log's files, or the live files of Hindcast's impressions table."""
+    if form == "log":
+        files = _log_files(given)
+    else:
+        days = [day.isoformat() for day in RUN.evidence.each_day()]
+        found = Store(str(given.after.absolute())).files("impressions", where={"event_day": days})
+        files = [file.uri for file in found]
+    path = given.folder / f"peers-{form}.json"
+    path.write_text(json.dumps({"files": files, "form": form, "cut": RUN.cut.isoformat()}), encoding="utf-8")
     return path
+
+
+def _log_files(given: Input) -> list[str]:
+    return sorted(str(path.absolute()) for path in given.log.glob("parquet/*/*/*.parquet"))
 
 
 def _compare(given: Input, made: dict[str, tuple[Usage, pl.DataFrame]]) -> None:
@@ -137,14 +145,14 @@ def shared_peers(given: Input) -> list[Line]:
     if not SHARED.exists():
         return [Line("own peers / shared peers", "-", note="../shared/peers does not stand beside this checkout")]
     folder = _renamed(given)
-    body = {"files": sorted(map(str, folder.glob("*/*/*/*.parquet"))), "item": "item", "user": "user_id", "cut": ""}
+    body = {"files": sorted(map(str, folder.glob("*/*.parquet"))), "form": "plain", "cut": ""}
     own = folder / "peers.json"
     own.write_text(json.dumps(body), encoding="utf-8")
     lines = []
     for name in ("duckdb", "polars"):
         pairs = []
         for _ in range(ROUNDS):
-            glob = f"{folder}/*/*/*/*.parquet"
+            glob = f"{folder}/*/*.parquet"
             theirs = run_side([sys.executable, SHARED / f"{name}_rescan.py", glob, WORK / "shared.parquet"])
             ours = run_side(module("benchmarks.night_peers", name, own, WORK / f"{name}.parquet"))
             pairs.append(ours.seconds / theirs.seconds)
@@ -155,15 +163,14 @@ def shared_peers(given: Input) -> list[Line]:
 
 
 def _renamed(given: Input) -> Path:
-    """The peers' columns of the canonical impressions under the shared peers' names, in day folders."""
+    """The log's columns under the shared peers' names, in day folders."""
     folder = given.folder / "renamed"
-    for uri in json.loads(_peer_input(given).read_text(encoding="utf-8"))["files"]:
-        path = Path(uri)
-        target = folder.joinpath(*path.parts[-4:])
+    for path in map(Path, _log_files(given)):
+        corpus, day = path.parts[-3:-1]
+        target = folder / day / f"{corpus}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
-        columns = {"item_id": "item", "user_key": "user_id"}
-        kept = ["locale", "query", "item_id", "rank", "ranker", "user_key", "clicked"]
-        pl.scan_parquet(path).select(kept).rename(columns).sink_parquet(target, compression="zstd")
+        kept = ["locale", "query", "item_id", "rank", "ranker", "user_id", "clicked"]
+        pl.scan_parquet(path).select(kept).rename({"item_id": "item"}).sink_parquet(target, compression="zstd")
     return folder
 
 
@@ -178,6 +185,7 @@ def figures(nights: dict[int, Night]) -> list[Line]:
             lines.append(_ratio_line(night, "polars", "wall", 0.8))
             lines.append(_ratio_line(night, "duckdb", "peak memory", 0.8))
             lines.append(_first_build(night))
+            lines.append(_ratio_line(night, "duckdb store", "wall", None))
     if len(nights) > 1:
         lines += _growth(nights)
     return lines
@@ -189,7 +197,8 @@ def _size(given: Input) -> str:
 
 def _ratio_line(night: Night, peer: str, what: str, bound: float | None) -> Line:
     value = night.ratio("steady", peer, "seconds" if what == "wall" else "peak")
-    name = f"steady night, {_size(night.given)}: {what} / {peer}"
+    told = "duckdb on Hindcast's own sorted table" if peer == "duckdb store" else peer
+    name = f"steady night, {_size(night.given)}: {what} / {told}"
     note = f"{night.note('steady')}; {night.note(peer)}"
     return at_most(name, value, bound, note=note) if bound else Line(name, f"{value:.4f}", note=note)
 
@@ -248,7 +257,7 @@ def main() -> int:
     nights, lines = {}, []
     for millions in sizes:
         given = prepare(millions * 1_000_000, say=say)
-        sides = ("steady", "duckdb", "polars", *(("first",) if millions >= 100 else ()))
+        sides = ("steady", "duckdb", "polars", *(("first", "duckdb store") if millions >= 100 else ()))
         nights[given.impressions] = measure(given, rounds=options.rounds, sides=sides)
         if millions == sizes[-1]:
             lines.append(as_run(given))

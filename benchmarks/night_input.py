@@ -23,7 +23,7 @@ from pathlib import Path
 
 import polars as pl
 
-from jobs.core.keys import RANGES, with_item_key, with_query_key
+from jobs.core.keys import FINEST, RANGES, with_item_key, with_query_key
 from jobs.core.tables import StagedFile, Store, stage
 from jobs.impressions.days import daily_counts, daily_users, range_cuts
 from jobs.impressions.privacy import make_salt
@@ -89,7 +89,7 @@ def code_hash() -> str:
     """Short hash of the code that decides which rows there are; how the product counts them, each run compares anew."""
     texts = [Path(f"jobs/simulate/{name}.py").read_text(encoding="utf-8") for name in SIMULATED]
     texts += [inspect.getsource(function) for function in (_one_day, _canonical, _keys)]
-    texts.append(f"{RANGES} ranges")  # row groups are cut there
+    texts.append(f"{RANGES} or {FINEST} ranges")  # row groups are cut there
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 

@@ -6,8 +6,9 @@ import struct
 
 import polars as pl
 
-RANGES = 16
-"""Row groups of daily tables are cut at this many equal ranges of query_key: a task reads its own and nothing else."""
+RANGES, FINEST = 16, 64
+"""Row groups of daily tables are cut at this many equal ranges of query_key, those of large days at the finer ones: a
+task reads its own and nothing else."""
 
 
 def key_of(*parts: str) -> int:

@@ -14,6 +14,7 @@ DEEPEST = 64
 """Ranks that a table holds: 1 KB a pair for impressions and clicks. Deeper pages take the path that sorts."""
 
 _NEVER = -(2**31)
+_BLOCK = 1 << 18  # rows that are compared at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,47 +34,61 @@ class Pairs:
 
 def dense_pairs(counts: pl.DataFrame) -> Pairs | None:
     """Sums of a frame with the columns of daily_counts; None for ranks beyond DEEPEST, or if two pairs share a
-    number.
+    number. Beside the frame it needs some 30 bytes a row.
     """
     ranks = int(counts["rank"].max() or 1)
-    if ranks > DEEPEST:
+    numbered = _numbered(counts) if ranks <= DEEPEST else None
+    if numbered is None:
         return None
-    query, item = counts["query_key"].to_numpy(), counts["item_key"].to_numpy()
-    number, pairs = _numbered(query, item)
-    row = np.empty(pairs, np.int64)
-    row[number] = np.arange(len(number))
-    if (query[row][number] != query).any() or (item[row][number] != item).any():
-        return None
-    cell = number * ranks + (counts["rank"].to_numpy() - 1)
-    impressions = counts["impressions"].to_numpy()
-    shown, clicked = (_added(cell, counts[n].to_numpy(), pairs * ranks) for n in ("impressions", "clicks"))
-    there = np.bincount(cell, minlength=pairs * ranks) > 0
-    day = np.full(pairs, _NEVER, np.int32)
-    seen = impressions > 0
-    np.maximum.at(day, number[seen], counts["event_day"].to_physical().to_numpy()[seen])
-    order = np.lexsort((item[row], query[row]))
+    number, query, item = numbered
+    size = len(query)
+    day = _last_day(number, counts, size)
+    interaction = _added(number, counts["interaction"], size)
+    number *= ranks
+    number += counts["rank"].to_numpy()
+    number -= 1  # now each row's cell
+    shown, clicked = (_added(number, counts[n], size * ranks) for n in ("impressions", "clicks"))
+    there = np.bincount(number, minlength=size * ranks) > 0
+    order = np.lexsort((item, query))
     order = order[day[order] > _NEVER]
-    return Pairs(
-        query=query[row][order],
-        item=item[row][order],
-        interaction=_added(number, counts["interaction"].to_numpy(), pairs)[order],
-        day=day[order],
-        **{n: t.reshape(pairs, ranks)[order] for n, t in (("shown", shown), ("clicked", clicked), ("there", there))},
-    )
+    tables = {n: t.reshape(size, ranks)[order] for n, t in (("shown", shown), ("clicked", clicked), ("there", there))}
+    return Pairs(query=query[order], item=item[order], interaction=interaction[order], day=day[order], **tables)
 
 
-def _numbered(query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, int]:
-    """A number from 0 for each pair of keys, by a hash table, and how many there are."""
+def _numbered(counts: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """A number from 0 for each row's pair of keys, by a hash table, and the keys by number; None after a clash."""
+    query, item = counts["query_key"].to_numpy(), counts["item_key"].to_numpy()
+    number, size = _codes(query, item)
+    row = np.empty(size, np.int64)
+    row[number] = np.arange(len(number))
+    keys = query[row], item[row]
+    for start in range(0, len(number), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        if any((key[number[part]] != column[part]).any() for key, column in zip(keys, (query, item), strict=True)):
+            return None
+    return number, *keys
+
+
+def _codes(query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, int]:
     import pyarrow as pa
 
     with np.errstate(over="ignore"):
-        mixed = item * np.int64(-0x61C8864680B583EB) + query
+        mixed = item * np.int64(-0x61C8864680B583EB)
+        mixed += query
     coded = pa.array(mixed).dictionary_encode()
     return coded.indices.to_numpy().astype(np.int64), len(coded.dictionary)
 
 
-def _added(place: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    return np.bincount(place, values, size)
+def _last_day(number: np.ndarray, counts: pl.DataFrame, size: int) -> np.ndarray:
+    """Last day, since 1970, on which each pair was shown."""
+    day = np.full(size, _NEVER, np.int32)
+    seen = counts["impressions"].to_numpy() > 0
+    np.maximum.at(day, number[seen], counts["event_day"].to_physical().to_numpy()[seen])
+    return day
+
+
+def _added(place: np.ndarray, values: pl.Series, size: int) -> np.ndarray:
+    return np.bincount(place, values.to_numpy(), size)
 
 
 def weighed(pairs: Pairs, weights: np.ndarray) -> dict[str, np.ndarray]:

@@ -10,10 +10,10 @@ from jobs.evidence.relevance import Prior
 from jobs.evidence.sums import CurveErrors, CurveValues, pair_sums
 from jobs.evidence.users import distinct_users
 from jobs.evidence.window import How, prior_of, with_relevance
-from jobs.propensity.reading import evidence_rows
+from jobs.propensity.reading import collected
 from schemas.catalog import table
 
-_COUNTS = ["query_key", "item_key", "rank", "segment", "event_day", "impressions", "clicks", "interaction"]
+_COUNTS = ["query_key", "item_key", "rank", "event_day", "impressions", "clicks", "interaction"]
 _USERS = ["query_key", "salt_id", "user_hash"]
 
 
@@ -44,11 +44,13 @@ def kept_rows(spec: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, int]]:
     """
     curve, errors = curve_maps(spec["curve"])
     how: How = spec["how"]
-    counts = evidence_rows(spec, "daily_counts", columns=_COUNTS).collect()
+    segmented = how.by_segment or any(segment is not None for segment, _ in curve)
+    columns = [*_COUNTS, *(["segment"] if segmented else [])]
+    counts = collected(spec, "daily_counts", columns=columns)
     sums = pair_sums(
         counts, curve=curve, errors=errors, by_segment=how.by_segment, inverse=how.inverse, floor=how.floor
     )
-    users = distinct_users(evidence_rows(spec, "daily_users", columns=_USERS).collect())
+    users = distinct_users(collected(spec, "daily_users", columns=_USERS))
     enough = users.filter(pl.col("users_least") >= how.min_users).drop("users_least")
     texts = query_texts(spec).filter(is_sensitive(tuple(spec["sensitive"]))).select("query_key")
     known = sums.join(enough, on="query_key", how="inner", maintain_order="left")

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from jobs.core.keys import RANGES, range_bounds, with_item_key
+from jobs.core.keys import FINEST, RANGES, range_bounds, with_item_key
 from schemas.logs import DAILY_COUNTS, DAILY_USERS
 
 USERS_KEPT = 1024
 """Smallest user hashes kept per query, event day and arrival day: k-anonymity is exact below, an estimate above
 (error 3% at one sigma), and thresholds are far below."""
+
+FINE_ROWS = 8_000
+"""Rows of a row group at the least before a day is cut at the finer ranges: smaller ones cost more than they skip."""
 
 BOT_RATE, BOT_QUERIES = "bot_rate", "bot_queries"
 
@@ -157,6 +160,7 @@ def daily_users(rows: pl.DataFrame) -> pl.DataFrame:
 
 def range_cuts(keys: pl.Series) -> list[int]:
     """Row numbers at which sorted query keys enter the next of the equal key ranges: row groups are cut there."""
-    starts = pl.Series([low for low, _ in range_bounds(ranges=RANGES)][1:], dtype=pl.Int64)
+    ranges = FINEST if len(keys) >= FINEST * FINE_ROWS else RANGES
+    starts = pl.Series([low for low, _ in range_bounds(ranges=ranges)][1:], dtype=pl.Int64)
     places = keys.search_sorted(starts, side="left")
     return sorted({int(p) for p in places if 0 < p < len(keys)})

@@ -8,13 +8,13 @@ from typing import Any
 import polars as pl
 
 from jobs.core.context import Context
-from jobs.core.keys import RANGES, range_bounds
+from jobs.core.keys import FINEST, RANGES, range_bounds
 from jobs.core.tables import DataFile, scan_files
 from jobs.core.windows import Run, evidence_filter
 from jobs.propensity.curve import MAX_RANK
 from schemas.catalog import table
 
-ROWS_A_TASK = 3_000_000  # rows of daily_counts that a task sums at about .5 GiB
+ROWS_A_TASK = 1_000_000  # rows of daily_counts that a task sums at about .15 GiB
 
 
 def window_files(ctx: Context, name: str, corpus: str) -> list[DataFile]:
@@ -35,12 +35,14 @@ def deepest_rank(files: Sequence[DataFile]) -> int:
 
 
 def shares(rows: int) -> list[tuple[int, int]]:
-    """Inclusive (low, high) query keys of each task: the 16 ranges of the row groups, grouped by how many rows there
-    are.
+    """Inclusive (low, high) query keys of each task: the ranges of the row groups, grouped by how many rows there are.
+
+    More tasks than RANGES are only needed where days are large, and so cut at the finer ranges.
     """
-    tasks = min(RANGES, max(1, math.ceil(rows / ROWS_A_TASK)))
-    bounds = range_bounds()
-    edges = [round(i * RANGES / tasks) for i in range(tasks + 1)]
+    tasks = min(FINEST, max(1, math.ceil(rows / ROWS_A_TASK)))
+    ranges = RANGES if tasks <= RANGES else FINEST
+    bounds = range_bounds(ranges=ranges)
+    edges = [round(i * ranges / tasks) for i in range(tasks + 1)]
     return [(bounds[first][0], bounds[end - 1][1]) for first, end in pairwise(edges)]
 
 
@@ -55,3 +57,9 @@ def evidence_rows(spec: dict[str, Any], name: str, *, columns: list[str]) -> pl.
     wanted = list(dict.fromkeys([*columns, "event_day", "arrival_day", "query_key"]))
     rows = scan_files(table(name), spec[name], columns=wanted)
     return rows.filter(pl.col("query_key").is_between(low, high), evidence_filter(run)).select(columns)
+
+
+def collected(spec: dict[str, Any], name: str, *, columns: list[str]) -> pl.DataFrame:
+    """`evidence_rows` in memory, file by file: what reading and guarding need beside the rows is that of one file."""
+    rows = [evidence_rows({**spec, name: [file]}, name, columns=columns).collect() for file in spec[name]]
+    return pl.concat(rows, rechunk=False) if rows else evidence_rows(spec, name, columns=columns).collect()

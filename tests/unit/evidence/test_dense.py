@@ -78,6 +78,6 @@ def test_ranks_beyond_the_tables_are_sorted():
 
 def test_two_pairs_under_one_number_are_seen(monkeypatch):
     counts = rows_of(5)
-    monkeypatch.setattr(dense, "_numbered", lambda query, item: (np.zeros(len(query), np.int64), 1))
+    monkeypatch.setattr(dense, "_codes", lambda query, item: (np.zeros(len(query), np.int64), 1))
     assert dense.dense_pairs(counts) is None
     assert sums.pair_sums(counts, curve=CURVE).height > 1

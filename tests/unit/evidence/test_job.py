@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from jobs.core.errors import NotThereError
+from jobs.core.keys import FINEST, RANGES, range_bounds
 from jobs.core.windows import Run
 from jobs.evidence import build
 from jobs.evidence import job as evidence_job
@@ -212,3 +213,14 @@ def test_the_last_good_curve_of_an_earlier_night_is_kept_and_a_later_nights_neve
     propensity_job.run(later)
     earlier.record("impressions", {}, tables=("daily_counts",))
     assert propensity_job.run(earlier)["corpora"][CORPUS][0]["estimator"] == "declared"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1_000_000, 1_000_001, 9_000_000, 16_000_000, 16_000_001, 47_000_000, 10**9])
+def test_tasks_cover_every_key_once_and_keep_to_the_row_groups_of_their_days(rows):
+    parts = reading.shares(rows)
+    assert parts[0][0] == -(2**63)
+    assert parts[-1][1] == 2**63 - 1
+    assert all(end + 1 == start for (_, end), (start, _) in pairwise(parts))
+    fine = rows > RANGES * reading.ROWS_A_TASK
+    edges = {low for low, _ in range_bounds(ranges=FINEST if fine else RANGES)}
+    assert {low for low, _ in parts} <= edges
