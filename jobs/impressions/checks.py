@@ -64,9 +64,9 @@ def _plain_ids(rows: pl.DataFrame) -> pl.DataFrame:
     whole = pl.element().str.replace(_WHOLE, "$1")
     found = []
     for name in ("search_id", "item_id", "user", "session", "event_id"):
-        if rows[name].str.ends_with(".0").any():
+        if rows[name].str.contains(".0", literal=True).any():
             found.append(pl.col(name).str.replace(_WHOLE, "$1"))
-    if rows["hits"].explode().str.ends_with(".0").any():
+    if rows["hits"].explode().str.contains(".0", literal=True).any():
         found.append(pl.col("hits").list.eval(whole))
     return rows.with_columns(found) if found else rows
 

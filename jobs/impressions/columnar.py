@@ -51,7 +51,7 @@ class ColumnarReader:
         extra = [s for s in (rank, why) if s is not None]
         if "interaction" in mapped:
             extra.append(_interaction(held[mapped["interaction"]]))
-        frame = pl.DataFrame([*columns, *extra]).with_columns(
+        frame = _undecodable(pl.DataFrame([*columns, *extra]), held, mapped).with_columns(
             pl.int_range(first, first + held.height, dtype=pl.Int64, eager=False).alias("line"),
             pl.lit(int(Kind.ROW), pl.Int8).alias("kind"),
         )
@@ -59,6 +59,11 @@ class ColumnarReader:
 
     def _column(self, values: pl.Series, field: str) -> pl.Series:
         name = read_name(field)
+        if values.dtype.is_nested() or values.dtype == pl.Object:
+            raise InputError(
+                f"{self._name}: columns.{field} is {values.name!r}, which holds {values.dtype}: name a column of plain"
+                " values"
+            )
         if name in _KEPT_TYPED:
             return values.alias(name)
         if values.dtype.is_float():
@@ -67,8 +72,31 @@ class ColumnarReader:
             values = pl.select(
                 pl.when(whole == values).then(whole.cast(pl.String)).otherwise(values.cast(pl.String))
             ).to_series()
-        texts = values.cast(READ[name])
+        texts = _decoded(values) if values.dtype == pl.Binary else values.cast(READ[name])
         return pl.select(pl.when(texts != "").then(texts).alias(name)).to_series()
+
+
+def _decoded(values: pl.Series) -> pl.Series:
+    """Bytes as UTF-8 texts, null where they are none (Polars refuses the whole column for one of them)."""
+    return pl.Series(values.name, [_text_of(v) for v in values], dtype=pl.String)
+
+
+def _text_of(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _undecodable(frame: pl.DataFrame, held: pl.DataFrame, mapped: dict[str, str]) -> pl.DataFrame:
+    """The rows with the reason of those whose bytes are no text, which else would be null."""
+    texts = {f: held[c] for f, c in mapped.items() if held[c].dtype == pl.Binary and f not in ("rank", "interaction")}
+    wrong = [(v.is_not_null() & (v.bin.size() > 0) & frame[read_name(f)].is_null()) for f, v in texts.items()]
+    if not wrong:
+        return frame
+    lost = pl.DataFrame(wrong).select(pl.any_horizontal(pl.all())).to_series()
+    other = pl.col("reason") if "reason" in frame.columns else pl.lit(None, pl.String)
+    return frame.with_columns(pl.when(lost).then(pl.lit(reasons.UNDECODABLE)).otherwise(other).alias("reason"))
 
 
 def rows_of_footer(stream: Any, *, name: str) -> int:

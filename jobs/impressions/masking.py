@@ -17,7 +17,7 @@ from jobs.impressions.lines import RAW_LIMIT
 from jobs.impressions.privacy import Salt, mask_marks, mask_text
 from jobs.impressions.values import id_text
 
-_PART = re.compile(r"[\w.+@%-]*$")
+_PART = re.compile(r"[\w.+@%-]{1,320}$")
 _SHORTEST = 4
 """An id of fewer characters is only looked for as a whole value: inside other texts it would be anything."""
 
@@ -54,8 +54,8 @@ class Masker:
         document = None if cut else self._document(text)
         if document is not None:
             return _bytes(_dumped(mask_object(document, salt=self.salt, hidden=self.hidden)))
-        text = text[: 2 * RAW_LIMIT]
-        if cut or len(text) < len(content):
+        cut, text = cut or len(text) > 2 * RAW_LIMIT, text[: 2 * RAW_LIMIT]
+        if cut:
             text = _PART.sub("", text)  # half an address is an address that no pattern finds
         return _bytes(self._loose_row(text, cut=cut) if self.header else mask_loose(text, self.hidden, self.salt))
 

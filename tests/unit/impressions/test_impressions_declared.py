@@ -155,6 +155,33 @@ def test_empty_numbers_of_a_float_column_are_no_ids(bench):
     assert bench.store.read("impressions")["item_id"].to_list() == ["7"]
 
 
+@pytest.mark.parametrize("field", ["item_id", "user_id", "query", "shown_at"])
+@pytest.mark.parametrize("nested", [pl.concat_list("search_id"), pl.struct("search_id")], ids=["list", "struct"])
+def test_a_nested_column_is_one_clear_sentence(bench, field, nested):
+    path = bench.folder / "day.parquet"
+    pl.DataFrame([ROW]).with_columns(nested.alias(field)).write_parquet(path)
+    with pytest.raises(InputError, match=f"is '{field}', which holds .*: name a column of plain values"):
+        bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
+
+
+def test_bytes_that_are_no_text_are_refused_and_never_null(bench):
+    path = bench.folder / "day.parquet"
+    rows = pl.DataFrame([ROW | {"search_id": f"q{n}", "segment": "x"} for n in range(3)])
+    texts = pl.Series([b"jazz", b"caf\xe9", b""])
+    rows.with_columns(query=texts, segment=pl.Series([b"a", None, b"\xff"])).write_parquet(path)
+    summary = bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
+    assert summary["rejected"] == {"undecodable": 2}
+    assert bench.store.read("impressions").select("query", "segment").rows() == [("jazz", "a")]
+
+
+def test_whole_numbers_of_a_decimal_column_are_ids(bench):
+    path = bench.folder / "day.parquet"
+    rows = pl.DataFrame([ROW]).with_columns(pl.lit(12345).cast(pl.Decimal(20, 2)).alias("item_id"))
+    rows.write_parquet(path)
+    bench.ingest(bench.source(format="parquet", path="*.parquet"), paths=[path])
+    assert bench.store.read("impressions")["item_id"].to_list() == ["12345"]
+
+
 # --- what stored days hold ---
 
 
