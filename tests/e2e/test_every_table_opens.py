@@ -11,6 +11,8 @@ from jobs.core.spark import SparkProvider, read_delta
 from jobs.core.tables import Store
 from schemas.catalog import TABLES
 
+pytestmark = pytest.mark.timeout(1200)  # it may be the first that asks for the night and the launch
+
 
 @pytest.fixture(scope="module")
 def spark():
