@@ -133,7 +133,7 @@ BREAKS = {
     "noise": lambda path: path.write_bytes(b"\x00\xff no json \n" * 20),
     "empty": lambda path: path.write_bytes(b""),
 }
-COMMANDS = [("judging", "plan", "pages"), ("judging", "plan", "cards"), ("reports", "build", "judgments"),
+COMMANDS = [("judging", "plan", "pages"), ("reports", "build", "cards"), ("reports", "build", "judgments"),
             ("cards", "audit", "cards"), ("judging", "commit", "judgments")]  # fmt: skip
 
 
