@@ -43,7 +43,7 @@ MODULES = {
     "cards": Module("pages and cards, against FAISS called directly", None, 3),
     "judging": Module("judging against a bare loop", ("--quick",), 4),
     "reports": Module("the report and its bootstrap against a plain loop", (), 1),
-    "peers": Module("the benchmarks' own peers against the shared ones", (), 1),
+    "peers": Module("the benchmarks' own peers against the shared ones", None, 2),
     "ingest": Module("ingestion against DuckDB", None, 6),
     "estimators": Module("examination and relevance against planted truth and real logs", None, 4),
     "pages": Module("pages: bias, coverage, drops", None, 1),
