@@ -65,6 +65,8 @@ def _how(estimate: Estimate) -> str:
 
 def _nothing(estimate: Estimate, summary: Summary) -> str | None:
     _, pairs, moved, moved_impressions = summary["sizes"]
+    if summary["impressions"].sum() and not summary["clicks"].sum():
+        return "not one click was logged"
     if estimate.estimator == "randomised":
         return None if summary["random_shown"][0].sum() else "no traffic is marked as randomised"
     if not moved:

@@ -1,11 +1,14 @@
 """Which curve is given for which data, and whether it says so."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
 from benchmarks.planted_counts import GOOD, TRUE_CURVE, relative_error, swapped, two_rankers
 from jobs.core.errors import UsageError
+from jobs.propensity.curve import to_file
 from jobs.propensity.estimate import Options, fit
 
 QUICK = 60  # bootstrap samples: enough for a verdict, not for publication
@@ -152,3 +155,32 @@ def test_unknown_estimator_names_the_known_ones():
 def test_same_counts_give_the_same_curve_whatever_their_order():
     counts = two_rankers(1, queries=200)
     assert fitted(counts) == fitted(counts.sample(fraction=1.0, shuffle=True, seed=3))
+
+
+def test_a_fit_that_did_not_converge_is_no_curve_and_says_so(monkeypatch):
+    monkeypatch.setattr("jobs.propensity.allpairs._STEPS", 1)
+    curve = fit(two_rankers(1, queries=200), options=Options(estimator="allpairs", replicates=30))
+    assert (curve.identified, curve.estimator) == (False, "declared")
+    assert "allpairs did not converge" in curve.reason
+
+
+@pytest.mark.parametrize("estimator", ["auto", "allpairs", "pbm_em", "randomised"])
+@pytest.mark.parametrize("clicks", ["none", "all", "first rank only", "one in all", "never at the first rank"])
+def test_no_log_however_odd_gives_a_value_that_is_no_number(estimator, clicks):
+    counts = two_rankers(2, queries=60)
+    shown, rank = pl.col("impressions"), pl.col("rank")
+    odd = {
+        "none": pl.lit(0),
+        "all": shown,
+        "first rank only": pl.when(rank == 1).then(shown // 2).otherwise(0),
+        "one in all": pl.when(pl.int_range(pl.len()) == 7).then(1).otherwise(0),
+        "never at the first rank": pl.when(rank > 1).then(shown // 3).otherwise(0),
+    }[clicks]
+    counts = counts.with_columns(clicks=odd.cast(pl.Int64), randomised=pl.lit(estimator == "randomised"))
+    curve = fit(counts, options=Options(estimator=estimator, replicates=20))
+    text = json.dumps(to_file(curve), allow_nan=False)
+    assert "Infinity" not in text
+    assert curve.ranks[0].propensity == 1.0
+    assert all(r.propensity > 0 for r in curve.ranks)
+    if clicks in ("none", "one in all", "never at the first rank"):
+        assert not curve.identified
