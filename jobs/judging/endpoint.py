@@ -24,6 +24,7 @@ from jobs.judging.failures import EndpointRefused, Failure, PromptTooLong, Unans
 from jobs.judging.limits import Breaker, Gate, Pace
 
 ATTEMPTS = 8  # of one call while the endpoint answers others: 20% random failures exhaust it once in 400,000 calls
+PATIENT_WAIT_S = 1.0  # between tries of a question that is alone: the breaker soon opens, and then sets the pauses
 LONGEST_WAIT_S = 600.0  # a longer Retry-After is a quota, not a pause: the call is tried again after this
 _AS_JSON = {"headers": {"content-type": "application/json"}}
 
@@ -187,7 +188,8 @@ class Endpoint:
         if failure.kind in ("down", "lost"):
             self._unreached()
             question.attempts += not (self._breaker.open or question.patient)
-            return _TryAgain(failure, last=question.attempts >= ATTEMPTS, patience_s=self._deadline - now)
+            patience = PATIENT_WAIT_S if question.patient else self._deadline - now
+            return _TryAgain(failure, last=question.attempts >= ATTEMPTS, patience_s=patience)
         self._reached()
         if failure.kind == "busy":
             return _TryAgain(failure, last=False, patience_s=self._deadline - now)

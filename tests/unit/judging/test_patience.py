@@ -1,5 +1,6 @@
 """Before anything is judged: an endpoint that is down at the probe, a budget without a price, and the printed plan."""
 
+import asyncio
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from jobs.core.errors import InputError, UsageError
 from jobs.core.progress import Progress
 from jobs.judging import endpoint as asked
 from jobs.judging import limits
+from jobs.judging.failures import Unanswered
 from jobs.judging.file_mode import plan_files, run_files
 from jobs.judging.planning import Plan, plan_text
 from jobs.judging.sitting import is_private
@@ -34,6 +36,28 @@ def down_at_first(failures, answer):
         return answer if seen["probes"] <= failures else (200, completion(GOOD))
 
     return script, seen
+
+
+def test_a_question_that_is_alone_waits_briefly_between_tries(monkeypatch):
+    """Ten failures open the breaker; with the back-off of many calls that would take a lone probe minutes."""
+    waited = []
+
+    class Failing(asked.Endpoint):
+        async def _post(self, content):
+            raise TimeoutError
+
+    async def nap(seconds):
+        waited.append(seconds)
+
+    async def ask():
+        async with Failing(asked.EndpointSettings(base_url="http://127.0.0.1:9/v1", max_outage_s=0.01)) as endpoint:
+            await endpoint.ask({"messages": []}, patient=True)
+
+    monkeypatch.setattr(asked._RETRY, "sleep", nap)
+    with pytest.raises(Unanswered, match="stayed down"):
+        asyncio.run(ask())
+    assert len(waited) >= limits.FAILURES_TO_OPEN
+    assert max(waited) <= asked.PATIENT_WAIT_S
 
 
 @pytest.mark.parametrize(
