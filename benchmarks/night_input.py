@@ -5,6 +5,7 @@ size, seed and a hash of the code that made it. Runs work on hard-linked copies,
 never changed in place.
 """
 
+import fcntl
 import hashlib
 import inspect
 import json
@@ -65,24 +66,33 @@ class Input:
 
 
 def prepare(impressions: int, *, say: Callable[[str], None]) -> Input:
-    """The input of a size, from the cache or made now (100 million: about 8 minutes on two idle cores)."""
+    """The input of a size, from the cache or made now (100 million: about 8 minutes on two idle cores).
+
+    One process at a time makes inputs; another waits and then finds it.
+    """
     found = Input(folder=HOME / f"{impressions}-{SEED}-{code_hash()}", impressions=impressions)
-    if (found.folder / "ready.json").exists():
-        return found
-    begun = time.perf_counter()
-    for stale in HOME.glob(f"{impressions}-*"):
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (found.folder / "ready.json").exists():
+            _make(found, say)
+    return found
+
+
+def _make(found: Input, say: Callable[[str], None]) -> None:
+    begun, name = time.perf_counter(), f"input of {found.impressions:,} impressions"
+    for stale in HOME.glob(f"{found.impressions}-*"):
         shutil.rmtree(stale)
-    say(f"input of {impressions:,} impressions: simulate …")
-    _simulate(found.log, impressions)
-    say(f"input of {impressions:,} impressions: canonical rows of {DAYS - 1} days …")
+    say(f"{name}: simulate …")
+    _simulate(found.log, found.impressions)
+    say(f"{name}: canonical rows of {DAYS - 1} days …")
     _store_before(found, say)
-    say(f"input of {impressions:,} impressions: the last day through the product's own ingestion …")
+    say(f"{name}: the last day through the product's own ingestion …")
     copy_store(found.before, found.after)
     _ingest_last_day(found)
     shutil.rmtree(found.after / "staging", ignore_errors=True)
     seconds = round(time.perf_counter() - begun, 1)
     (found.folder / "ready.json").write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
-    return found
 
 
 def code_hash() -> str:
