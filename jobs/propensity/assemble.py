@@ -9,10 +9,8 @@ from jobs.propensity import isotonic
 from jobs.propensity.bootstrap import log_errors
 from jobs.propensity.curve import Curve, Rank, Z, power_slope
 from jobs.propensity.estimators import Estimate
-from jobs.propensity.identify import MIN_PAIRS, Verdict, needed_ranks
+from jobs.propensity.identify import MIN_PAIRS, NO_CLICK_HIGH, Verdict, needed_ranks, one_click
 from jobs.propensity.summary import Summary
-
-_NO_CLICK_HIGH = 3.689  # exact 97.5% Poisson bound after 0 clicks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +86,10 @@ def _values(estimate: Estimate, summary: Summary) -> _Values:
     positive = estimated & (raw > 0)
     slope = power_slope(np.flatnonzero(positive) + 1.0, raw[positive])
     raw[~estimated] = (np.flatnonzero(~estimated) + 1.0) ** -slope
-    one = _one_click(summary)
+    one = one_click(summary)
     error = np.where(positive, raw * log_error, np.where(estimated, one, raw))
     low = np.where(positive, raw * np.exp(-Z * log_error), np.where(estimated, 0.0, np.nan))
-    high = np.where(positive, raw * np.exp(Z * log_error), np.where(estimated, _NO_CLICK_HIGH * one, np.nan))
+    high = np.where(positive, raw * np.exp(Z * log_error), np.where(estimated, NO_CLICK_HIGH * one, np.nan))
     covariance = np.outer(raw, raw) * np.nan_to_num(logs, nan=0.0)
     loose = np.isnan(np.diag(logs)) | ~positive
     covariance[loose, :] = covariance[:, loose] = 0.0
@@ -105,13 +103,6 @@ def _unsure(estimate: Estimate, summary: Summary) -> np.ndarray:
     """Deep ranks that hold hardly any traffic and that too few pairs inform: they continue the curve instead."""
     deep = np.arange(summary.ranks) >= needed_ranks(summary)
     return deep & (estimate.pairs < MIN_PAIRS)
-
-
-def _one_click(summary: Summary) -> np.ndarray:
-    """Propensity that one click at the rank would have given: the scale of what 0 clicks cannot exclude."""
-    shown, clicked = summary["impressions"][:-1], summary["clicks"][:-1]
-    first = clicked[0] / shown[0] if shown[0] and clicked[0] else 1.0
-    return 1.0 / np.maximum(shown, 1.0) / first
 
 
 def _exposure(summary: Summary) -> np.ndarray:

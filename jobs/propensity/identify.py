@@ -11,6 +11,8 @@ from jobs.propensity.summary import Summary
 
 MIN_PAIRS = 10  # pairs behind each rank: under that, single pairs decide and the bootstrap cannot see its own error
 MAX_LOG_ERROR = 0.7  # standard error of log p: the interval then spans a factor of four to either side
+NO_CLICK_HIGH = 3.689  # exact 97.5% Poisson bound after 0 clicks
+MAX_UNSEEN = 0.25  # largest examination that a rank without a click may still have: 15 clicks at rank 1's rate
 NEEDED_SHARE = 0.95  # ranks that hold this share of the impressions must be identified; deeper ones may be continued
 EM_MIN_IMPRESSIONS = 40  # of a pair at two ranks: error of pbm_em .45 at 8, .13 at 20, .07 at 30, .03 at 45 (planted)
 WIDE = 0.15  # standard error of log p from which a warning names the interval
@@ -31,6 +33,7 @@ def judge(estimate: Estimate, summary: Summary) -> Verdict:
     covariance, share = log_errors(estimate.replicates)
     errors = np.sqrt(np.diag(covariance)) * estimate.scale
     reason = _nothing(estimate, summary) or _missing(estimate, needed) or _loose(estimate, errors, share, needed)
+    reason = reason or _unseen(estimate, summary, needed)
     warnings = _warnings(estimate, summary, errors, needed)
     if reason:
         return Verdict(identified=False, reason=reason, warnings=warnings)
@@ -94,6 +97,25 @@ def _missing(estimate: Estimate, needed: int) -> str | None:
     if loose:
         return f"{_how(estimate)} do not tie rank {_list(loose)} to rank 1"
     return None if estimate.converged else f"{estimate.estimator} did not converge"
+
+
+def _unseen(estimate: Estimate, summary: Summary, needed: int) -> str | None:
+    """A rank without a click is known to be hardly examined only if clicks would have been seen there."""
+    high = NO_CLICK_HIGH * one_click(summary)
+    wide = [k for k in range(1, needed) if estimate.raw[k] == 0 and high[k] > MAX_UNSEEN]
+    if not wide:
+        return None
+    return (
+        f"rank {_list([k + 1 for k in wide])} has no click, from so little that an examination of up to"
+        f" {high[wide].max():.2f} would show none either (at most {MAX_UNSEEN} is allowed)"
+    )
+
+
+def one_click(summary: Summary) -> np.ndarray:
+    """Propensity that one click at the rank would have given: the scale of what 0 clicks cannot exclude."""
+    shown, clicked = summary["impressions"][:-1], summary["clicks"][:-1]
+    first = clicked[0] / shown[0] if shown[0] and clicked[0] else 1.0
+    return 1.0 / np.maximum(shown, 1.0) / first
 
 
 def _loose(estimate: Estimate, errors: np.ndarray, share: np.ndarray, needed: int) -> str | None:

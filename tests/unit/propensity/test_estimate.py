@@ -184,3 +184,13 @@ def test_no_log_however_odd_gives_a_value_that_is_no_number(estimator, clicks):
     assert all(r.propensity > 0 for r in curve.ranks)
     if clicks in ("none", "one in all", "never at the first rank"):
         assert not curve.identified
+
+
+@pytest.mark.parametrize("estimator", ["auto", "allpairs", "pbm_em"])
+@pytest.mark.parametrize("clicks", [1, 3, 10])
+def test_a_handful_of_clicks_at_the_first_rank_identifies_nothing(estimator, clicks):
+    counts = two_rankers(2, queries=60).with_row_index("n")
+    lucky = counts.filter(pl.col("rank") == 1)["n"].sample(clicks, seed=1).to_list()
+    few = counts.with_columns(clicks=pl.col("n").is_in(lucky).cast(pl.Int64))
+    curve = fitted(few, estimator=estimator)
+    assert (curve.identified, curve.estimator) == (False, "declared"), "ranks without a click are not ranks unseen"
