@@ -10,7 +10,7 @@ OUT = Path("out/bench")
 FIGURES = OUT / "figures"
 """One JSON file a module: its lines of the last run."""
 
-COLLECTED = "HINDCAST_BENCH_COLLECTED"
+COLLECTED = "BENCH_COLLECTED"  # not HINDCAST_…, which names settings
 """Set while `python -m benchmarks` runs the module and prints its lines in a table of all."""
 
 
