@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.lines import Line, keep, sentence
 from benchmarks.skills_collections import tot_music, vaswani, xquad
-from jobs.core.embedding import BATCH, PACKAGED, Embedder
+from jobs.core.embedding import PACKAGED, Embedder
+from jobs.core.embedding_batches import BATCH
 from jobs.skills.artefacts import read_skills
 from jobs.skills.bench import Bench, Extras
 from jobs.skills.collection import Subject

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jobs.core.embedding_batches import encode_steadily
 from jobs.core.embedding_models import PACKAGED, ModelFiles, find_model
 from jobs.core.errors import InputError, MachineError
 from jobs.core.settings import Settings
@@ -24,7 +25,6 @@ from jobs.core.vectors import VectorCache, text_keys
 
 __all__ = ["PACKAGED", "Embedder", "Encoder", "embedder_for"]
 
-BATCH = 32  # on 2 cores 32 to 128 are alike for short texts, and fewer are filled up in vain
 CHUNK = 4096  # texts between two writes of the cache: some seconds of work are lost when a process is killed
 
 
@@ -116,7 +116,7 @@ class Embedder:
         vectors = np.zeros((len(texts), self._loaded().get_embedding_dimension()), np.float32)
         for start in range(0, len(order), CHUNK):
             rows = order[start : start + CHUNK]
-            vectors[rows] = _encode(model, [prompt + texts[i] for i in rows])
+            vectors[rows] = encode_steadily(model, [prompt + texts[i] for i in rows])
             if keys is not None and self._cache is not None:
                 self._cache.add(keys[rows], vectors[rows])
             if self._say and len(order) > CHUNK:
@@ -170,31 +170,3 @@ def _load(files: ModelFiles) -> Any:
             f" evidence.embedding_model, or use the packaged {PACKAGED}"
         ) from problem
     return model.eval()
-
-
-def _encode(model: Any, texts: list[str]) -> np.ndarray:
-    """A text's vector, bit for bit the same whatever else is embedded with it.
-
-    The last bit of a product depends on the shape of the whole batch. So each batch holds texts of one length in tokens
-    and always BATCH of them, the last one repeated where they run out. Models without a tokenizer of that kind (static
-    embeddings) take each text by itself anyway.
-    """
-    if not callable(getattr(model, "tokenizer", None)):
-        return _at_once(model, texts)
-    vectors = np.zeros((len(texts), model.get_embedding_dimension()), np.float32)
-    ids = model.tokenizer(texts, truncation=True, max_length=model.max_seq_length)["input_ids"]
-    lengths = np.array([len(one) for one in ids])
-    for length in np.unique(lengths):
-        alike = np.flatnonzero(lengths == length)
-        for start in range(0, len(alike), BATCH):
-            rows = alike[start : start + BATCH]
-            filled = [texts[i] for i in rows] + [texts[rows[-1]]] * (BATCH - len(rows))
-            vectors[rows] = _at_once(model, filled)[: len(rows)]
-    return vectors
-
-
-def _at_once(model: Any, texts: list[str]) -> np.ndarray:
-    vectors = model.encode(
-        texts, batch_size=BATCH, convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False, prompt=""
-    )
-    return np.asarray(vectors, dtype=np.float32)

@@ -3,8 +3,10 @@
 import random
 
 import numpy as np
+import pytest
 
 from jobs.core.embedding import Embedder
+from jobs.core.embedding_batches import MULTIPLE, padded_length, rows_of
 
 WORDS = ("rain", "song", "sun", "love", "lyrics", "cover", "live", "2019", "für", "straße", "canción", "the", "of", "a")
 
@@ -24,3 +26,28 @@ def test_company_and_order_change_no_bit():
     alone = Embedder("all-MiniLM-L6-v2").encode(texts[:1])
     assert np.array_equal(alone[0], whole[0])
     assert np.allclose(np.linalg.norm(whole, axis=1), 1)
+
+
+def test_long_texts_of_every_length_too():
+    texts = [" ".join(random.Random(n).choices(WORDS, k=n)) for n in range(1, 240, 7)]
+    whole = Embedder("all-MiniLM-L6-v2").encode(texts)
+    apart = Embedder("all-MiniLM-L6-v2").encode(texts[::-3])
+    assert np.array_equal(apart, whole[::-3])
+
+
+def test_the_vectors_are_those_of_the_models_own_encode():
+    texts = [*made(2, 40), "x " * 400]
+    embedder = Embedder("all-MiniLM-L6-v2")
+    ours = embedder.encode(texts)
+    theirs = embedder._loaded().encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    assert np.allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("longest", [None, 128, 256, 250, 512])
+def test_a_batch_is_filled_in_whole_blocks_and_no_text_outgrows_the_model(longest):
+    for tokens in range(1, (longest or 600) + 1):
+        length = padded_length(tokens, longest=longest)
+        assert length >= tokens
+        assert longest is None or length <= longest or length == tokens
+        assert rows_of(length) * length % MULTIPLE == 0
+        assert rows_of(length) * length <= max(2 * 256, 32 * length)
