@@ -98,7 +98,7 @@ class Table:
         """Column name to polars type, in declared order."""
         import polars as pl
 
-        return dict(pl.from_arrow(self.arrow().empty_table()).schema)
+        return dict(pl.Schema(self.arrow()))  # an empty Arrow table would load pandas into every worker
 
     def spark_json(self) -> dict:
         """The Spark schema as its JSON object (`StructType.fromJson`), so that no Spark is imported here."""
