@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from jobs.core.errors import InputError
-from jobs.evidence.dense import Pairs, by_rank, dense_pairs, inverse_sums, weighed
+from jobs.evidence.dense import Pairs, by_rank, dense_pairs, inverse_sums, weighed, whole_numbers
 
 CurveValues = Mapping[tuple[str | None, int], float]
 """(segment, rank) to examination; (None, rank) serves segments that have no curve of their own."""
@@ -206,9 +206,5 @@ def _ranks(cells: _Cells) -> dict[str, pl.Series]:
 def _lists(name: str, values: np.ndarray, offsets: np.ndarray) -> pl.Series:
     import pyarrow as pa
 
-    def whole(numbers: np.ndarray) -> pa.Array:  # `pa.array` would load pandas, .6 s a worker
-        held = np.ascontiguousarray(numbers, dtype=np.int64)
-        return pa.Array.from_buffers(pa.int64(), len(held), [None, pa.py_buffer(held)])
-
-    array = pa.LargeListArray.from_arrays(whole(offsets), whole(values))
+    array = pa.LargeListArray.from_arrays(whole_numbers(offsets), whole_numbers(values))
     return pl.Series(name, pl.from_arrow(array))
