@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.core.embedding import Embedder
-from jobs.core.embedding_batches import MULTIPLE, padded_length, rows_of
+from jobs.core.embedding_batches import MULTIPLE, TOKENS, padded_length, rows_of
 
 WORDS = ("rain", "song", "sun", "love", "lyrics", "cover", "live", "2019", "für", "straße", "canción", "the", "of", "a")
 
@@ -50,4 +50,4 @@ def test_a_batch_is_filled_in_whole_blocks_and_no_text_outgrows_the_model(longes
         assert length >= tokens
         assert longest is None or length <= longest or length == tokens
         assert rows_of(length) * length % MULTIPLE == 0
-        assert rows_of(length) * length <= max(2 * 256, 32 * length)
+        assert rows_of(length) * length <= max(2 * TOKENS, MULTIPLE * length)
