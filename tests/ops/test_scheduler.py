@@ -148,10 +148,14 @@ def test_judging_was_off_in_the_backfill_and_nothing_was_sent(operated, backfill
         assert operated.store.read_json(f"runs/{run}/manifest.json")["steps"]["judging"]["judged"] is False
 
 
+def rows_read(store) -> int:
+    """Rows that the past nights read themselves; a night whose rows another one read tells what is stored."""
+    steps = [store.read_json(f"runs/{run}/manifest.json")["steps"]["impressions"] for run in RUNS]
+    return sum(s["rows_in"] for step in steps for s in step["sources"].values() if not s.get("stored"))
+
+
 def test_each_raw_day_was_read_once(operated, backfilled, past_nights):
-    read = {run: operated.store.read_json(f"runs/{run}/manifest.json")["steps"]["impressions"] for run in RUNS}
-    one_by_one = [past_nights.read_json(f"runs/{run}/manifest.json")["steps"]["impressions"] for run in RUNS]
-    assert sum(r["rows_in"] for r in read.values()) == sum(r["rows_in"] for r in one_by_one) > 0
+    assert rows_read(operated.store) == rows_read(past_nights) > 0
 
 
 def test_an_older_night_never_moved_the_latest_back(operated, backfilled, by_hand):
