@@ -19,10 +19,10 @@ from airflow.sdk import DAG, Param, task
 
 from dags.common import DEFAULTS, LIMITS, ON_FAILURE
 from dags.wiring import wire
+from schemas.judgments import VARIANTS
 
 TEXT = {"type": "string", "maxLength": 1000}
 NAMES = {"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,60}$"}, "maxItems": 50}
-VARIANTS = ("plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only")
 PARAMS = {
     "launch_id": Param("", type="string", pattern="^[a-z0-9][a-z0-9-]{0,40}$", description="Its name"),
     "start": Param(None, type=["null", "string"], format="date", description="First day of the launch (UTC)"),

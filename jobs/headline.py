@@ -23,7 +23,7 @@ def headline(ctx: Context) -> dict[str, Any]:
     judged = steps.get("judging", {})
     found = {
         "impressions": None if ctx.run.launch_id else rows_of_day(ctx),
-        "pages": _pages(steps.get("pages", {})),
+        "pages": counted_pages(steps.get("pages", {})),
         "labels": judged.get("labels", 0),
         "unscored": sum(judged.get("unscored", {}).values()),
         "correlations": {name: _correlations(report.get(name) or {}) for name in SETS},
@@ -50,7 +50,7 @@ def _row(what: str, values: dict[str, float | None]) -> list[str]:
     return [f"  {what}: {told}"] if told else []
 
 
-def _pages(step: dict[str, Any]) -> int:
+def counted_pages(step: dict[str, Any]) -> int:
     """Pages of all sets, as the pages step counted them."""
     return sum(step[name]["pages"] for name in ("logs", "human", "launch") if isinstance(step.get(name), dict))
 

@@ -15,6 +15,7 @@ from jobs.core import cli
 from jobs.core.progress import Progress
 from jobs.core.publish import PATH
 from jobs.core.settings import Housekeeping, Settings
+from jobs.core.storage import is_object_store
 from jobs.core.tables import Store
 from jobs.core.upkeep import compact, vacuum
 from jobs.impressions import quarantine
@@ -141,8 +142,7 @@ def expire_quarantine(work: Work) -> dict[str, Any]:
 
 def drop_staging(work: Work) -> dict[str, Any]:
     """Delete what killed ingestions staged: none runs while their lock is held (object stores have none: kept)."""
-    local = "://" not in work.store.uri
-    folders = work.store.documents.list("staging") if local else []
+    folders = [] if is_object_store(work.store.uri) else work.store.documents.list("staging")
     for name in folders if not work.dry_run else []:
         work.store.documents.delete(f"staging/{name}")
     return {"folders": folders}
@@ -162,7 +162,7 @@ def compact_tables(work: Work) -> dict[str, Any]:
 
 
 def range_cuts_of(rows: Any) -> list[int]:
-    """Row groups of daily tables: the 16 key ranges."""
+    """Row groups of daily tables: the equal key ranges that tasks read."""
     return range_cuts(rows["query_key"])
 
 

@@ -158,7 +158,7 @@ def forecast(
         parameters |= {"windows": windows, "pages_a": pages_a, "pages_b": pages_b}
         parameters |= {"ranker_a": ranker_a, "ranker_b": ranker_b}
         judging = _judging(variants=variants, judge=judge, model=model, budget_usd=budget_usd)
-        own = {"pages_window": _days_of(pages_window), "corpora": _names(corpora), "judging": judging}
+        own = {"pages_window": _days_of(pages_window), "corpora": cli.parse_names(corpora), "judging": judging}
         _check_own(settings, own)
         parameters |= {name: value for name, value in own.items() if value}
         save_parameters(Store(settings.store_uri), settings, parameters=parameters)
@@ -184,17 +184,13 @@ def outcome(
 def _judging(*, variants: str, judge: str, model: str, budget_usd: str) -> dict[str, Any]:
     """The [judging] values that the options replace; --model implies the openai judge, as everywhere."""
     implied = judge or ("openai" if model else "")
-    given = {"variants": _names(variants), "judge": implied, "model": model, "budget_usd": budget_usd.strip()}
+    given = {"variants": cli.parse_names(variants), "judge": implied, "model": model, "budget_usd": budget_usd.strip()}
     return {k: v for k, v in given.items() if v}
 
 
 def _check_own(settings: Settings, own: dict[str, Any]) -> None:
     """Refuse what does not fit before anything is kept; declared names only, so none can be a path."""
     replaced(settings, corpora=own["corpora"], judging=own["judging"])
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _days_of(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.core import cli
-from jobs.core.context import Context, code_sha256, folder_sha256, past, versions
+from jobs.core.context import Context, code_sha256, folder_sha256, past, prompts_folder, versions
 from jobs.core.errors import HindcastError, InputError, NotThereError
 from jobs.core.normalise import NORMALISATION
 from jobs.core.progress import Progress
@@ -117,8 +117,7 @@ def _day_of(name: str) -> str:
 def changed(manifest: dict[str, Any], settings: Settings, then: Settings) -> list[str]:
     """What is no longer as it was when the run was computed, apart from the tables; a report can be equal all the same.
     """
-    prompts = then.path(then.judging.prompts) or str(Path(__file__).parent / "judging" / "prompts")
-    now = {"code": code_sha256(), "prompts": folder_sha256(prompts)}
+    now = {"code": code_sha256(), "prompts": folder_sha256(prompts_folder(then))}
     told = [f"{name}: sha256 {now[name][:12]}, then {manifest[f'{name}_sha256'][:12]}" for name in now
             if manifest.get(f"{name}_sha256") not in (None, now[name])]  # fmt: skip
     held = versions()

@@ -8,6 +8,7 @@ import typer
 from jobs.core import cli
 from jobs.core.publish import PATH
 from jobs.core.tables import Store
+from jobs.headline import counted_pages
 from jobs.night import complete
 
 status_app = typer.Typer(help="Nights, gaps, coverage and cost.", no_args_is_help=True)
@@ -34,13 +35,12 @@ def _run(store: Store, key: str, published: dict[str, Any]) -> dict[str, Any]:
     judged, pages = steps.get("judging", {}), steps.get("pages", {})
     entry = published["runs"].get(key, {})
     short = [*entry.get("gates", {}).get("failed", []), *(["no rows"] if entry.get("no_rows") else [])]
-    counts = [pages[name]["pages"] for name in ("logs", "human", "launch") if isinstance(pages.get(name), dict)]
     return {
         "run": key,
         "published": key in published["runs"],
         "steps": sorted(steps),
         "judge": judged.get("judge"),
-        "pages": sum(counts) if counts else None,
+        "pages": counted_pages(pages) if pages else None,
         "labels": judged.get("labels"),
         "unscored": sum(judged["unscored"].values()) if "unscored" in judged else None,
         "cost_usd": judged.get("cost_usd"),

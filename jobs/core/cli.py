@@ -3,7 +3,6 @@
 Exit codes (formats.md): 0 done; 1 failed, nothing published; 2 wrong use; 3 a report gate failed.
 """
 
-import errno
 import functools
 import json
 import os
@@ -94,24 +93,11 @@ def exits() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  Python flushes it once more at its end
         raise SystemExit(1) from None
     except Exception as error:
-        sentence = told(error) or (_system(error) if isinstance(error, OSError) else None)
+        sentence = told(error)
         if sentence is None:
             raise
         typer.echo(f"hindcast: {sentence}", err=True)
         raise SystemExit(1) from None
-
-
-def _system(error: OSError) -> str:
-    """A refusal of the operating system in one sentence with the way out, where one is known."""
-    what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-    ways = {
-        errno.ENOSPC: "free disk space and run the same command again; nothing was published",
-        errno.EACCES: "give this user access, or name another path",
-        errno.EROFS: "name a path that can be written",
-        errno.EMFILE: "raise the limit of open files (ulimit -n)",
-        errno.ENOENT: "check the path",
-    }
-    return f"{what}: {ways[error.errno]}" if error.errno in ways else f"{type(error).__name__}: {what}"
 
 
 def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
@@ -124,6 +110,14 @@ def finish(summary: dict[str, Any], *, as_json: bool, text: str = "") -> None:
         typer.echo(json.dumps(summary, ensure_ascii=False, default=str, allow_nan=False))
     else:
         typer.echo(text or "\n".join(f"{k}: {_short(v)}" for k, v in summary.items()))
+
+
+def parse_names(text: str) -> list[str]:
+    """Names with commas between them; UsageError where something is given and nothing named."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if text and not names:
+        raise UsageError(f"{text!r} names nothing: give names with commas between them")
+    return names
 
 
 def parse_day(text: str, *, option: str = "--day") -> date:

@@ -109,7 +109,6 @@ class Context:
 
     def _head(self) -> dict[str, Any]:
         run = self.run
-        prompts = self.settings.path(self.settings.judging.prompts) or str(_JOBS / "judging" / "prompts")
         return {
             "run": run.key,
             "launch_id": run.launch_id,
@@ -125,7 +124,7 @@ class Context:
             "config_sha256": self.settings.sha256(),
             "config": self.settings.recorded(),
             "code_sha256": code_sha256(),
-            "prompts_sha256": folder_sha256(prompts),
+            "prompts_sha256": folder_sha256(prompts_folder(self.settings)),
             "normalisation": NORMALISATION,
             "versions": versions(),
             "simulated": self.settings.report.simulated,
@@ -183,6 +182,11 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         return Settings.model_validate(body)
     except ValidationError as error:
         raise SettingsError(f"the recorded settings are none any more: {error.errors()[0]['msg']}") from None
+
+
+def prompts_folder(settings: Settings) -> str:
+    """Where the judge's rubric and templates stand: the user's own folder, or the packaged one."""
+    return settings.path(settings.judging.prompts) or str(_JOBS / "judging" / "prompts")
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jobs.core.errors import UsageError
-from jobs.core.settings import Judging, Settings
+from jobs.core.settings import Judging, Settings, mismatches
 from jobs.core.tables import Store
 
 
@@ -37,6 +37,5 @@ def replaced(settings: Settings, *, corpora: Sequence[str], judging: dict[str, A
         try:
             update["judging"] = Judging.model_validate({**settings.judging.model_dump(), **judging})
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise UsageError(f"the launch's judging does not fit: {told}") from None
+            raise UsageError(f"the launch's judging does not fit: {mismatches(error)}") from None
     return settings.model_copy(update=update) if update else settings

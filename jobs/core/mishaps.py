@@ -1,8 +1,10 @@
-"""Mishaps of the machine under a command, told in one sentence: a full disk, a JVM that is gone, a killed worker.
+"""Mishaps of the machine under a command, told in one sentence: a full disk, a JVM that is gone, a killed worker, and
+whatever else the operating system refuses.
 
-Libraries report them as exceptions of many types, so they are known by their words.
+Libraries report the first ones as exceptions of many types, so they are known by their words.
 """
 
+import errno
 from collections.abc import Iterator
 
 _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -35,7 +37,21 @@ def told(error: BaseException) -> str | None:
                 return sentence.format(detail=detail[:200])
         if isinstance(one, ConnectionRefusedError) and "py4j" in type(error).__module__:
             return _KINDS[-1][1].format(detail=text)
-    return None
+    return _refused(error) if isinstance(error, OSError) else None
+
+
+_WAYS = {
+    errno.EACCES: "give this user access, or name another path",
+    errno.EROFS: "name a path that can be written",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENOENT: "check the path",
+}
+
+
+def _refused(error: OSError) -> str:
+    """A refusal of the operating system with the way out, where one is known."""
+    what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return f"{what}: {_WAYS[error.errno]}" if error.errno in _WAYS else f"{type(error).__name__}: {what}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -26,6 +26,7 @@ from pydantic import (
 
 from jobs.core.errors import SettingsError
 from jobs.core.windows import WindowLengths
+from schemas.judgments import VARIANTS
 from schemas.names import plain_name
 
 SECRETS = ("HINDCAST_USER_SALT", "HINDCAST_USER_SALT_ID", "HINDCAST_API_KEY")
@@ -37,9 +38,7 @@ RESERVED = ("HINDCAST_CONFIG", "HINDCAST_HOME", "HINDCAST_JOBS_BIN", "HINDCAST_M
 OF_THE_DAGS = "HINDCAST_DAGS_"
 """Prefix of variables that only dags/ reads (notices, polling); tasks inherit them."""
 
-Variant = Literal["plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only"]
-
-
+Variant = Literal[VARIANTS]
 Weekday = Literal["", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 
+from jobs.core.flags import FALSE, TRUE
 from jobs.core.keys import key_of
 from jobs.core.normalise import normalise_query
 from jobs.impressions import reasons
@@ -22,7 +23,6 @@ refused."""
 
 _WHOLE = r"^(-?\d+)\.0+$"
 _TAG = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
-_TRUE, _FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
 _SHOWN = (int(Kind.ROW), int(Kind.QUERY))
 
 
@@ -140,7 +140,7 @@ def truth(name: str, dtype: pl.DataType, *, counts: bool) -> pl.Expr:
         return _truth_of_number(column.cast(pl.Float64), counts=counts)
     text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     number = _truth_of_number(text.cast(pl.Float64, strict=False), counts=counts)
-    return pl.when(text.is_in(_TRUE)).then(True).when(text.is_in(_FALSE)).then(False).otherwise(number)
+    return pl.when(text.is_in(TRUE)).then(True).when(text.is_in(FALSE)).then(False).otherwise(number)
 
 
 def _truth_of_number(number: pl.Expr, *, counts: bool) -> pl.Expr:

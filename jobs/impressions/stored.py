@@ -5,9 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from jobs.impressions.inputs import Ledger
-
-_COUNTS = ("rows_in", "accepted", "duplicates", "ignored")
+from jobs.impressions.inputs import Ledger, summed
 
 
 def with_stored(ctx: Any, summary: dict[str, Any]) -> dict[str, Any]:
@@ -29,14 +27,11 @@ def with_stored(ctx: Any, summary: dict[str, Any]) -> dict[str, Any]:
             restated = True
     if not restated:
         return summary
-    rejected: dict[str, int] = {}
-    for source in sources.values():
-        for reason, n in source["rejected"].items():
-            rejected[reason] = rejected.get(reason, 0) + n
-    totals = {n: sum(s[n] for s in sources.values()) for n in (*_COUNTS, "impressions", "clicks")}
+    shown_sums = {n: sum(s[n] for s in sources.values()) for n in ("impressions", "clicks")}
+    totals = summed(list(sources.values())) | shown_sums
     totals["excluded"] = summary["excluded"] + sum(s.get("excluded", 0) for s in sources.values() if s.get("stored"))
     days = summary["days"] or [day.isoformat()]
-    return {**summary, **totals, "rejected": dict(sorted(rejected.items())), "days": days, "sources": sources}
+    return {**summary, **totals, "days": days, "sources": sources}
 
 
 def _shown(ctx: Any, day: date) -> dict[str, dict[str, int]]:

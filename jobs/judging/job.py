@@ -226,8 +226,8 @@ def overrides(
         "model_path": _absolute(model_path),
         "kind": kind,
         "prompts": _absolute(prompts),
-        "variants": _names(variants),
-        "item_fields": _names(item_fields),
+        "variants": cli.parse_names(variants),
+        "item_fields": cli.parse_names(item_fields),
         "samples": samples,
         "slots": slots,
         "batch": batch,
@@ -241,13 +241,6 @@ def overrides(
 def _absolute(path: str) -> str:
     """Options are relative to where the command is called, settings to their file."""
     return str(Path(path).absolute()) if path else ""
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if text and not names:
-        raise UsageError(f"{text!r} names nothing: give names with commas between them")
-    return names
 
 
 def _refuse_items(items: str) -> None:

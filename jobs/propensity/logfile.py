@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 
 from jobs.core.errors import InputError, UsageError
+from jobs.core.flags import FALSE, TRUE
 from jobs.core.keys import key_of
 
 FIELDS = ("query", "item", "rank", "click", "impressions", "page", "ranker", "randomised")
 _REQUIRED = ("item", "rank", "click")
-_TRUE, _FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
 _READ_AS = ("query", "item", "ranker", "rank", "click", "impressions", "randomised")
 MAX_LEFT_OUT = 0.05
 """Share of rows that may be left out as unreadable; above it the columns are more likely named wrongly."""
@@ -98,8 +98,8 @@ def _whole(column: pl.Expr, *, flag: bool) -> pl.Expr:
     text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     number = text.cast(pl.Float64, strict=False)
     return (
-        pl.when(text.is_in(_TRUE) & flag).then(1)
-        .when(text.is_in(_FALSE) & flag).then(0)
+        pl.when(text.is_in(TRUE) & flag).then(1)
+        .when(text.is_in(FALSE) & flag).then(0)
         .when(number.is_finite() & (number == number.round()) & (number.abs() < 2**53)).then(number)
         .cast(pl.Int64)
     )  # fmt: skip

@@ -15,7 +15,7 @@ from schemas.pages import CONFIGURATIONS, SETS
 Row = tuple[str, dict[str, Any]]
 """Where a row stands ("FILE line 3", "FILE row 3" of a Parquet file), and the row."""
 
-Configuration = Literal["good", "omitted", "low", "substitute", "shown"]
+Configuration = Literal[CONFIGURATIONS]
 
 
 def _texted(value: Any) -> Any:

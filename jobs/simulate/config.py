@@ -5,8 +5,7 @@ from datetime import timedelta
 
 from jobs.simulate.lines import RANK_BASE
 from jobs.simulate.sizes import CORPORA, LAST_DAY, LOCALES, Size
-
-ALL_VARIANTS = ("plain", "popularity", "ctr", "qri", "qri_unfiltered", "evidence_only")
+from schemas.judgments import VARIANTS
 
 
 def config_text(size: Size, *, log_format: str) -> str:
@@ -81,7 +80,7 @@ lateness_days = 3
 
 
 def _windows(size: Size) -> str:
-    variants = f"variants = {json.dumps(list(ALL_VARIANTS))}\n" if size.every_variant else ""
+    variants = f"variants = {json.dumps(list(VARIANTS))}\n" if size.every_variant else ""
     return f"""[windows]
 evaluation_days = {size.evaluation_days}
 gap_days = {size.gap_days}
