@@ -110,6 +110,8 @@ bench-judging: ## judging against a bare loop, memory at 100,000 pages, a cached
 bench-reports: ## the report at 6,000 pages and 10,000 resamples, and its bootstrap against a plain loop
 bench-ingest: ## ingestion against DuckDB, UBI events a second, cost of contracts and checks
 bench-estimators: ## estimators of examination and relevance against planted truth and real logs
+bench-pages: ## bias, coverage and drops of the truth of Logs pages
+bench-peers: ## the benchmarks' own peers against the shared ones
 bench-skills: ## what discovered skills bring and cost, on planted and public corpora
 
 image: ## build the jobs image without a Docker engine (root, buildah, debootstrap; 20 GiB)

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import time
@@ -50,31 +49,20 @@ MODULES = {
     "skills": Module("what discovered skills bring and cost", None, 7),
 }
 ON_ONE_THREAD = {"estimators": {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}}
-PRINTED = re.compile(r"^(\S.*?)\s{2,}(\S+)\s+((?:[<>]=|must hold|[\d.]+ to) ?[\d.]*|)\s*(pass|FAIL|reported)\s*(.*)$")
-"""A line of a module that prints its figures itself: name, measured, bound, verdict, note."""
 
 
 def run(name: str, arguments: Sequence[str]) -> tuple[list[Line], float]:
     """Run one module with its output shown; its lines and seconds. A module that fails without a line gives one."""
     print(f"\n== {name}: {MODULES[name].about} (about {MODULES[name].minutes:g} minutes)", flush=True)
     (FIGURES / f"{name}.json").unlink(missing_ok=True)
-    begun, printed = time.monotonic(), []
+    begun = time.monotonic()
     command = [sys.executable, "-u", "-m", f"benchmarks.{name}", *arguments]
     env = os.environ | ON_ONE_THREAD.get(name, {}) | {COLLECTED: "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            printed.append(line.rstrip("\n"))
-    lines = read(name) or [found for found in map(parsed, printed) if found]
-    if process.returncode and not any(line.verdict == "FAIL" for line in lines):
-        lines.append(Line(f"{name}: ended with exit code {process.returncode}", "-", "must hold", "FAIL"))
+    code = subprocess.run(command, env=env, check=False).returncode
+    lines = read(name)
+    if code and not any(line.verdict == "FAIL" for line in lines):
+        lines.append(Line(f"{name}: ended with exit code {code}", "-", "must hold", "FAIL"))
     return lines, time.monotonic() - begun
-
-
-def parsed(printed: str) -> Line | None:
-    """A printed line as a figure; None if it is none."""
-    found = PRINTED.match(printed)
-    return Line(found[1], found[2], found[3].strip(), found[4], found[5]) if found else None
 
 
 def versions() -> dict[str, str]:

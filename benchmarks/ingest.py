@@ -7,20 +7,17 @@ Simulated logs, two cores. Each side runs in a process of its own, in turns; the
 
 import argparse
 import json
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from benchmarks.lines import Line, at_least, at_most
+from benchmarks.lines import Line, at_least, at_most, emit
+from benchmarks.measure import module, run_side
 
 LAST_DAY = "2026-11-22"
 RATIO, EVENTS_A_SECOND, CONTRACT_SHARE, CHECK_SECONDS, MEMORY_GIB = 5.0, 60_000, 0.30, 60.0, 6.0
@@ -40,10 +37,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="bench-ingest-") as room:
         lines = [*_parquet(Path(room), options), *_ubi(Path(room), options), *_night(Path(room)), _contracts()]
-    width = max(len(line.name) for line in lines)
-    for line in lines:
-        print(f"{line.name:{width}}  {line.figure:>10}  {line.bound:>10}  {line.verdict:8}  {line.note}")
-    sys.exit(any(line.verdict == "FAIL" for line in lines))
+    sys.exit(emit(lines, name="ingest"))
 
 
 # --- in a process of its own ---
@@ -83,34 +77,30 @@ def _one(folder: Path) -> dict[str, Any]:
 def _parquet(room: Path, options: argparse.Namespace) -> list[Line]:
     _simulate(room / "parquet", "--parquet-only", "--impressions", options.impressions, "--days", 30)
     glob = str(room / "parquet" / "parquet" / "*" / "*" / "*.parquet")
-    ours, theirs, peak, spent = [], [], 0.0, []
+    ours, theirs = [], []
     for _ in range(options.rounds):
-        result, memory, own = _run("benchmarks.ingest", "--one", room / "parquet")
-        peak = max(peak, memory)
-        ours.append(json.loads(result))
-        result, _, other = _run("benchmarks.ingest_duckdb", glob, room / "duckdb")
-        theirs.append(float(result))
-        spent.append((own, other))
-    best, peer = min(o["seconds"] for o in ours), min(theirs)
-    first = ours[0]
+        ours.append(run_side(module("benchmarks.ingest", "--one", room / "parquet")))
+        theirs.append(run_side(module("benchmarks.ingest_duckdb", glob, room / "duckdb")))
+    best, peer = min(o.told["seconds"] for o in ours), min(t.told for t in theirs)
+    first = ours[0].told
     note = f"{first['impressions']:,} impressions: {best:.1f} s (JVM {first['jvm']:.1f} s apart), DuckDB {peer:.1f} s"
-    note += f"; processors {min(o for o, _ in spent):.0f} s and {min(t for _, t in spent):.0f} s"
+    note += f"; processors {min(o.processor for o in ours):.0f} s and {min(t.processor for t in theirs):.0f} s"
     return [
         at_most("Parquet, times DuckDB's seconds", best / peer, RATIO, note=note),
-        at_most("Parquet, peak memory GiB", peak, MEMORY_GIB, note="process tree, proportional set size"),
+        at_most("Parquet, peak memory GiB", max(o.gib for o in ours), MEMORY_GIB, note="of the process tree, RSS"),
     ]
 
 
 def _ubi(room: Path, options: argparse.Namespace) -> list[Line]:
     _simulate(room / "ubi", "--impressions", options.events * 3, "--days", 10)
-    result, memory, spent = _run("benchmarks.ingest", "--one", room / "ubi")
-    told = json.loads(result)
+    usage = run_side(module("benchmarks.ingest", "--one", room / "ubi"))
+    told = usage.told
     rate = told["rows_in"] / told["seconds"]
     note = f"{told['rows_in']:,} documents in {told['seconds']:.1f} s, all stages, quarantine and tables included"
-    note += f"; {spent / told['rows_in'] * 1e5:.1f} processor seconds a 100,000"
+    note += f"; {usage.processor / told['rows_in'] * 1e5:.1f} processor seconds a 100,000"
     return [
         at_least("UBI events a second", rate, EVENTS_A_SECOND, note=note),
-        at_most("UBI, peak memory GiB", memory, MEMORY_GIB),
+        at_most("UBI, peak memory GiB", usage.gib, MEMORY_GIB),
     ]
 
 
@@ -118,8 +108,7 @@ def _night(room: Path) -> list[Line]:
     """Great Expectations on a day of 3.3 million rows, as the night runs it."""
     _simulate(room / "day", "--parquet-only", "--impressions", DAY_ROWS, "--days", 1)
     config = ["--config", room / "day" / "hindcast.toml", "--day", LAST_DAY, "--json"]
-    result, _, _ = _run("jobs", "impressions", "ingest", *config)
-    told = json.loads(result)
+    told = run_side(module("jobs", "impressions", "ingest", *config)).told
     checks = told["expectations"]
     note = f"{checks['checks']} checks of {told['impressions']:,} impressions, Data Docs included"
     return [at_most("Great Expectations, seconds a night", checks["seconds"], CHECK_SECONDS, note=note)]
@@ -191,51 +180,6 @@ def day_rows(count: int) -> Any:
 def _simulate(folder: Path, *args: object) -> None:
     command = [sys.executable, "-m", "jobs", "simulate", "--out", folder, "--seed", "1", *args]
     subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def _run(module: str, *args: object) -> tuple[str, float, float]:
-    """Last line of a module's stdout, the peak memory of its process tree in GiB, and its processor seconds.
-
-    Processor seconds (user and system, the JVM's start included) say what a busy machine's wall time does not.
-    """
-    before = _spent()
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    peak = [0.0]
-    watcher = threading.Thread(target=_watch, args=(process, peak), daemon=True)
-    watcher.start()
-    out, err = process.communicate()
-    watcher.join()
-    if process.returncode:
-        raise SystemExit(f"{module} ended with {process.returncode}: {err[-2000:]}")
-    return out.strip().splitlines()[-1], peak[0] / 2**30, _spent() - before
-
-
-def _spent() -> float:
-    """Processor seconds of all processes that this one started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _watch(process: subprocess.Popen, peak: list[float]) -> None:
-    while process.poll() is None:
-        total = 0
-        for member in _tree(process.pid):
-            try:
-                total += member.memory_full_info().pss
-            except psutil.Error:
-                continue
-        peak[0] = max(peak[0], total)
-        time.sleep(0.5)
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    try:
-        top = psutil.Process(pid)
-        return [top, *top.children(recursive=True)]
-    except psutil.Error:
-        return []
 
 
 if __name__ == "__main__":

@@ -47,23 +47,6 @@ def test_the_last_sentence_counts():
     assert sentence([at_most("a", 1, 2), at_most("b", 3, 2), Line("c", "1")]) == "3 figures: 1 pass, 1 FAIL, 1 reported"
 
 
-@pytest.mark.parametrize(
-    ("printed", "line"),
-    [
-        ("Parquet, times DuckDB's seconds      3.1200        <= 5  pass      20,000,000 impressions: 60.0 s",
-         Line("Parquet, times DuckDB's seconds", "3.1200", "<= 5", "pass", "20,000,000 impressions: 60.0 s")),
-        ("UBI events a second  61000.0000    >= 60000  FAIL",
-         Line("UBI events a second", "61000.0000", ">= 60000", "FAIL", "")),
-        ("just reported             7              reported  why", Line("just reported", "7", "", "reported", "why")),
-        ("between  0.5000  0.4 to 0.6  pass  ", Line("between", "0.5000", "0.4 to 0.6", "pass", "")),
-        ("a line of progress that says pass", None),
-        ("", None),
-    ],
-)  # fmt: skip
-def test_lines_of_modules_that_print_their_own(printed, line):
-    assert bench.parsed(printed) == line
-
-
 def summary_of(*rows, seconds):
     found = [{"module": module, **vars(line)} for module, line in rows]
     return {"at": "2026-12-01T00:00:00+00:00", "quick": False, "versions": {"python": "3"}, "seconds": seconds,
