@@ -18,7 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, PostCommitHookProperties, create_table_with_add_actions
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    PostCommitHookProperties,
+    Transaction,
+    create_table_with_add_actions,
+)
 from pyarrow.fs import FileSelector
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -36,6 +42,11 @@ KEPT_LOG = {"delta.logRetentionDuration": "interval 36500 days", "delta.enableEx
 
 NO_CLEANUP = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """The same for tables that were made without those properties."""
+
+WRITER = "hindcast"
+"""One application for all commits to a table: two that saw the same version conflict, and the later one looks again.
+Without it delta-rs lets both stand where neither removed a file, as two runs do that fill a partition for the first
+time."""
 
 Where = Mapping[str, Any]
 """Partition column to a literal, or to a list of literals."""
@@ -177,7 +188,7 @@ class Store:
     def _commit(self, table: str, files: list[StagedFile], replaced: list[dict[str, str]]) -> int:
         attempts = Retrying(
             retry=retry_if_exception_type((CommitFailedError, ConflictError)),
-            stop=stop_after_attempt(12),
+            stop=stop_after_attempt(24),
             wait=wait_random_exponential(multiplier=0.05, max=2),
             reraise=True,
         )
@@ -192,18 +203,7 @@ class Store:
         found = self._open(table, None, missing_ok=True)
         schema = Schema.from_arrow(spec.arrow())
         if found is None:
-            uri = rust_uri(self.table_uri(table))
-            filesystem(self.uri)[0].create_dir(filesystem(self.table_uri(table))[1], recursive=True)
-            create_table_with_add_actions(
-                uri,
-                schema,
-                actions,
-                mode="error",
-                partition_by=list(spec.partition),
-                configuration=KEPT_LOG,
-                storage_options=storage_options(uri),
-            )
-            return 0
+            return self._create(table, schema, actions)
         check_writable(spec, found)
         filters = [(p, "in", sorted({r[p] for r in replaced})) for p in spec.partition] if spec.partition else None
         found.create_write_transaction(
@@ -212,10 +212,31 @@ class Store:
             schema=schema,
             partition_by=list(spec.partition),
             partition_filters=filters,
+            commit_properties=CommitProperties(app_transactions=[Transaction(WRITER, found.version() + 1)]),
             post_commithook_properties=NO_CLEANUP,
         )
         found.update_incremental()
         return found.version()
+
+    def _create(self, table: str, schema: Schema, actions: list[AddAction]) -> int:
+        """The table's first version; ConflictError where another writer has made it meanwhile."""
+        uri = rust_uri(self.table_uri(table))
+        filesystem(self.uri)[0].create_dir(filesystem(self.table_uri(table))[1], recursive=True)
+        try:
+            create_table_with_add_actions(
+                uri,
+                schema,
+                actions,
+                mode="error",
+                partition_by=list(declared(table).partition),
+                configuration=KEPT_LOG,
+                storage_options=storage_options(uri),
+            )
+        except DeltaError as error:
+            if self._open(table, None, missing_ok=True) is None:
+                raise
+            raise ConflictError(f"{table}: made by another writer meanwhile; run the step again") from error
+        return 0
 
     def _open(self, table: str, version: int | None, *, missing_ok: bool) -> DeltaTable | None:
         spec, uri = declared(table), rust_uri(self.table_uri(table))

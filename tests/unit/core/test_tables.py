@@ -162,3 +162,32 @@ def test_a_file_that_is_not_whole_where_it_is_committed_commits_nothing(store, d
         store.commit_files("queries", [staged], replaced=[{"corpus": "a"}])
     assert store.version("queries") == version
     assert store.read("queries")["query_key"].to_list() == [1]
+
+
+class Overtaken(Store):
+    """A store in which another writer commits between this one's look at the table and its commit."""
+
+    def __init__(self, uri, other):
+        super().__init__(uri)
+        self.other = other
+
+    def _commit_once(self, table, files, replaced):
+        self.armed = True
+        return super()._commit_once(table, files, replaced)
+
+    def _open(self, table, version, *, missing_ok):
+        found = super()._open(table, version, missing_ok=missing_ok)
+        if self.other and getattr(self, "armed", False):
+            other, self.other = self.other, None
+            other()
+        return found
+
+
+@pytest.mark.parametrize("there", [None, "z", "a"], ids=["no table", "an empty partition", "a full partition"])
+def test_of_two_writers_of_one_partition_the_later_commit_stands_alone(store, there):
+    if there:
+        store.replace("queries", queries(there, 1), where={"corpus": there})
+    second = Overtaken(store.uri, lambda: store.replace("queries", queries("a", 1, 2), where={"corpus": "a"}))
+    second.replace("queries", queries("a", 2, 3), where={"corpus": "a"})
+    assert second.other is None
+    assert sorted(store.read("queries", where={"corpus": "a"}).get_column("query_key")) == [2, 3]
