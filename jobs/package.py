@@ -27,8 +27,8 @@ from jobs.core.spark import home
 
 package_app = typer.Typer(help="Archives for the executors of a Spark cluster.", no_args_is_help=True)
 
-TASK_PACKAGES = ("polars", "pyarrow", "numpy", "scipy", "deltalake", "pydantic", "orjson", "tenacity", "threadpoolctl",
-                 "phonenumbers", "python-stdnum", "faiss-cpu")  # fmt: skip
+TASK_PACKAGES = ("polars", "pyarrow", "numpy", "scipy", "deltalake", "pydantic", "orjson", "isal", "tenacity",
+                 "threadpoolctl", "phonenumbers", "python-stdnum", "faiss-cpu")  # fmt: skip
 """What functions that run as tasks import, without what only drivers do (torch, Great Expectations): 0.7 of 7 GiB."""
 
 _LEFT_OUT = re.compile(r"(^|/)(tests?|__pycache__)/|\.pyc$|\.(h|hpp|pxd|pyx)$|^\.\./|^/")

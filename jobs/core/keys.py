@@ -64,6 +64,11 @@ def with_item_key(frame: pl.DataFrame, *, name: str = "item_key") -> pl.DataFram
 
 
 def _with_key(frame: pl.DataFrame, columns: list[str], name: str) -> pl.DataFrame:
-    distinct = frame.select(columns).unique()
+    varying = [c for c in columns if not _constant(frame[c])] or columns[-1:]  # joins on one column take half as long
+    distinct = frame.select(columns).unique(varying)
     keys = pl.Series(name, [key_of(*row) for row in distinct.iter_rows()], dtype=pl.Int64)
-    return frame.join(distinct.with_columns(keys), on=columns, how="left", maintain_order="left")
+    return frame.join(distinct.select(varying).with_columns(keys), on=varying, how="left", maintain_order="left")
+
+
+def _constant(values: pl.Series) -> bool:
+    return len(values) > 0 and values.null_count() == 0 and bool((values == values[0]).all())

@@ -218,15 +218,18 @@ def _matched(
 
 def _shown(searches: pl.DataFrame, events: pl.DataFrame, shown: str) -> pl.DataFrame:
     """Impressions: listed hits of the searches that count as listed, and the explicit events of the others."""
-    listed = _listed(searches)
     told = _told(events)
     if shown == "displayed":
         return told
+    if not told.height:
+        return _listed(searches)
     if shown == "auto":
         early = events.filter(pl.col("arrived_at").dt.date() <= pl.col("hits_arrived_at").dt.date())
-        listed = listed.join(early.select("search_id").unique(), on="search_id", how="anti")
-        added = told.join(listed.select("search_id", "item_id").unique(), on=["search_id", "item_id"], how="anti")
+        listed = _listed(searches.join(early.select("search_id").unique(), on="search_id", how="anti"))
+        near = listed.join(told.select("search_id").unique(), on="search_id", how="semi")
+        added = told.join(near.select("search_id", "item_id").unique(), on=["search_id", "item_id"], how="anti")
         return pl.concat([listed, added])
+    listed = _listed(searches)
     since = searches.select("search_id", pl.col("hits_arrived_at").dt.date().alias("since"))
     before = told.join(since, on="search_id", maintain_order="left").filter(
         pl.col("since").is_null() | (pl.col("arrived_at").dt.date() < pl.col("since"))
@@ -258,7 +261,8 @@ def _clicked(rows: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl
     Only places that were known on the event's arrival day count (the first ones known, where none was): a place that
     arrives later moves no click away from where earlier nights saw it.
     """
-    places = rows.select("search_id", "item_id", pl.col("rank").alias("place"), pl.col("arrived_at").alias("known_at"))
+    rows = rows.with_row_index("row")
+    places = rows.select("search_id", "item_id", "row", pl.col("rank").alias("place"), known_at="arrived_at")
     pairs = events.select("n", "kind", "search_id", "item_id", "rank", "arrived_at", "interaction")
     pairs = pairs.join(places, on=["search_id", "item_id"], how="left")
     known, told = pl.col("known_at").dt.date(), pl.col("arrived_at").dt.date()
@@ -270,14 +274,13 @@ def _clicked(rows: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl
     strays = pairs.filter(pl.col("place").is_null()).select("n", pl.lit(reasons.NOT_SHOWN).alias("reason"))
     pairs = pairs.filter(pl.col("place").is_not_null())
     click = pl.col("kind") == Kind.CLICK
-    sums = pairs.group_by("search_id", "item_id", pl.col("place").alias("rank")).agg(
+    sums = pairs.group_by("row").agg(
         click.any().alias("clicked"),
         pl.max_horizontal("arrived_at", "known_at").filter(click).min().alias("click_arrived_at"),
     )
     points = pairs.filter(pl.col("interaction") > 0).select(
-        "search_id", "item_id", pl.col("place").alias("rank"), told.alias("day"), pl.col("interaction").alias("value"),
-        known.alias("first"),
-    )  # fmt: skip
-    sums = sums.join(credited(points, by=PLACE_KEY), on=PLACE_KEY, how="left")
-    joined = rows.join(sums, on=PLACE_KEY, how="left", maintain_order="left")
+        "row", told.alias("day"), pl.col("interaction").alias("value"), known.alias("first")
+    )
+    sums = sums.join(credited(points, by=["row"]), on="row", how="left")
+    joined = rows.join(sums, on="row", how="left", maintain_order="left").drop("row")
     return joined.with_columns(pl.col("clicked").fill_null(value=False), pl.col("interaction").fill_null(0)), strays

@@ -21,6 +21,9 @@ SKEW = timedelta(minutes=5)
 """Clocks of browsers and log stores differ by this much; beyond it a row that arrives before it was shown is
 refused."""
 
+MOSTLY_DISTINCT = 0.7
+"""Share of distinct texts in a column above which each is hashed where it stands."""
+
 _WHOLE = r"^(-?\d+)\.0+$"
 _TAG = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 _SHOWN = (int(Kind.ROW), int(Kind.QUERY))
@@ -150,11 +153,15 @@ def _truth_of_number(number: pl.Expr, *, counts: bool) -> pl.Expr:
 
 def _texts(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     """Masked and normalised query and its key; each distinct text is worked on once."""
+    corpus = layout.corpus
     distinct = frame.filter(pl.col("query").is_not_null()).select("query", "locale").unique()
     masked = [mask_text(q, locale=loc, declared=tuple(layout.locales)) for q, loc in distinct.iter_rows()]
     normal = [normalise_query(m, locale=loc) for m, loc in zip(masked, distinct["locale"], strict=True)]
+    keys = [key_of(corpus, locale, query) for locale, query in zip(distinct["locale"], normal, strict=True)]
     texts = distinct.with_columns(
-        pl.Series("query_raw", masked, dtype=pl.String), pl.Series("query_normal", normal, dtype=pl.String)
+        pl.Series("query_raw", masked, dtype=pl.String),
+        pl.Series("query_normal", normal, dtype=pl.String),
+        pl.Series("query_key", keys, dtype=pl.Int64),
     )
     return frame.join(texts, on=["query", "locale"], how="left", maintain_order="left")
 
@@ -225,16 +232,15 @@ def _documents(kept: pl.DataFrame, rules: Rules, file: int) -> pl.DataFrame:
 def _keyed(kept: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     kept = hashed(kept, "user", "user_key", rules.salt.key)
     kept = hashed(kept, "session", "session_key", rules.salt.key)
-    kept = hashed(kept, "event_id", "event_key", key_of)
-    queries = kept.filter(pl.col("query").is_not_null()).select("locale", "query").unique()
-    keys = [key_of(rules.layout.corpus, locale, query) for locale, query in queries.iter_rows()]
-    queries = queries.with_columns(pl.Series("query_key", keys, dtype=pl.Int64))
-    return kept.join(queries, on=["locale", "query"], how="left", maintain_order="left")
+    return hashed(kept, "event_id", "event_key", key_of)
 
 
 def hashed(frame: pl.DataFrame, column: str, name: str, function) -> pl.DataFrame:
     """Add `name`, the function of each distinct text of `column`; null stays null."""
     distinct = frame.select(column).drop_nulls().unique()
+    if distinct.height > MOSTLY_DISTINCT * frame.height:  # to find each text's hash again would cost more than hashing
+        keys = [None if text is None else function(text) for text in frame[column]]
+        return frame.with_columns(pl.Series(name, keys, dtype=pl.Int64))
     keys = pl.Series(name, [function(text) for text in distinct.to_series()], dtype=pl.Int64)
     return frame.join(distinct.with_columns(keys), on=column, how="left", maintain_order="left")
 

@@ -19,8 +19,8 @@ DAY_ROWS = 2_000_000
 """A day with more impressions is restated in parts by ranges of query keys, so that no task holds more than about
 this."""
 
-TASK_ROWS = 1_000_000
-"""Small days share a task up to this many rows."""
+TASK_ROWS = 500_000
+"""Small days share a task up to this many rows: a second of work, so that the last task keeps nobody waiting long."""
 
 
 COMMIT_ORDER = ("daily_counts", "daily_users", "impressions")
@@ -85,13 +85,14 @@ def day_specs(
             "corpus": corpus,
             "days": chosen,
             "range": key_range,
+            "size": size,
             "existing": {d: existing[d] for d in chosen if d in existing},
             "sources": sources,
             "tables": tables,
             "forgotten": forgotten or [],
             "out": work.out(f"{corpus}-days-{i}"),
         }
-        for i, (chosen, key_range) in enumerate(_day_groups(days, existing))
+        for i, (chosen, key_range, size) in enumerate(_day_groups(days, existing))
     ]
 
 
@@ -104,22 +105,23 @@ def _existing(store: Store, corpus: str, days: Counter) -> dict[str, list[dict]]
     return found
 
 
-def _day_groups(days: Counter, existing: dict[str, list[dict]]) -> list[tuple[list[str], list[int] | None]]:
-    """Days for each task: small ones together, one beyond DAY_ROWS in parts by key range."""
-    groups: list[tuple[list[str], list[int] | None]] = []
+def _day_groups(days: Counter, existing: dict[str, list[dict]]) -> list[tuple[list[str], list[int] | None, int]]:
+    """Days for each task and their rows: small ones together, one beyond DAY_ROWS in parts by key range."""
+    groups: list[tuple[list[str], list[int] | None, int]] = []
     held: list[str] = []
     size = 0
     for day in sorted(days):
         rows = days[day] + sum(f["rows"] for f in existing.get(day, []))
         if rows > DAY_ROWS:
-            groups += [([day], list(bounds)) for bounds in range_bounds(ranges=-(-rows // DAY_ROWS))]
+            parts = range_bounds(ranges=-(-rows // DAY_ROWS))
+            groups += [([day], list(bounds), rows // len(parts)) for bounds in parts]
             continue
         if held and size + rows > TASK_ROWS:
-            groups.append((held, None))
+            groups.append((held, None, size))
             held, size = [], 0
         held.append(day)
         size += rows
-    return [*groups, *([(held, None)] if held else [])]
+    return [*groups, *([(held, None, size)] if held else [])]
 
 
 def source_spec(source: Source) -> dict:

@@ -98,33 +98,22 @@ def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
     and so does what a later interaction added.
     """
     counted = with_item_key(rows.filter(pl.col("excluded").is_null()))
-    key = [
-        "event_day",
-        "corpus",
-        "locale",
-        "segment",
-        "query_key",
-        "item_key",
-        "rank",
-        "ranker",
-        "randomised",
-        "arrival_day",
-    ]
     shown = counted.with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
     clicked_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
     on_time = clicked_on == pl.col("arrival_day")
-    sums = shown.group_by(key).agg(
-        pl.len().cast(pl.Int64).alias("impressions"),
-        (pl.col("clicked") & on_time).sum().cast(pl.Int64).alias("clicks"),
-        (pl.col("interaction") - pl.col("late_interaction").list.sum().fill_null(0)).sum().alias("interaction"),
+    one = shown.select(
+        *_KEY,
+        pl.lit(1, pl.Int64).alias("impressions"),
+        (pl.col("clicked") & on_time).cast(pl.Int64).alias("clicks"),
+        pl.col("interaction") - pl.col("late_interaction").list.sum().fill_null(0),
     )
-    late = [f.select(sums.columns) for f in _late(shown, clicked_on, on_time) if f.height]
-    if late:
-        sums = pl.concat([sums, *late]).group_by(key).agg(pl.col("impressions", "clicks", "interaction").sum())
+    late = [f.select(one.columns) for f in _late(shown, clicked_on, on_time) if f.height]
+    sums = pl.concat([one, *late]).group_by(_KEY).agg(pl.col("impressions", "clicks", "interaction").sum())
     return sums.select(DAILY_COUNTS.names).sort("query_key", "item_key", *_REST)
 
 
 _REST = ["locale", "segment", "rank", "ranker", "randomised", "arrival_day"]
+_KEY = ["event_day", "corpus", "query_key", "item_key", *_REST]
 
 
 def _late(shown: pl.DataFrame, clicked_on: pl.Expr, on_time: pl.Expr) -> list[pl.DataFrame]:

@@ -1,10 +1,15 @@
 """How one declared source is read: a plain, picklable view of its settings that tasks get."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from jobs.core.errors import UsageError
-from jobs.core.settings import Source
+
+if TYPE_CHECKING:  # tasks get a plain layout: their workers never load the settings
+    from jobs.core.settings import Source
 
 ROLES = ("impression", "click")
 

@@ -1,10 +1,11 @@
 """Lines of a log file with their numbers and byte offsets, in bounded memory whatever a file holds."""
 
 import gzip
-import zlib
 from collections.abc import Iterator
 from itertools import accumulate, chain, count, repeat
 from typing import BinaryIO, NamedTuple
+
+from isal import igzip, isal_zlib
 
 from jobs.core.errors import InputError
 
@@ -32,7 +33,7 @@ def unpacked(stream: BinaryIO) -> BinaryIO:
     """The stream itself, or its unpacked form if it begins like gzip (the name of a file proves nothing)."""
     start = stream.read(2)
     stream.seek(0)
-    return gzip.GzipFile(fileobj=stream) if start == _GZIP else stream
+    return igzip.IGzipFile(fileobj=stream) if start == _GZIP else stream
 
 
 def read_lines(stream: BinaryIO, *, name: str, limit: int = LINE_LIMIT) -> Iterator[Line]:
@@ -109,7 +110,7 @@ def _blocks(stream: BinaryIO, *, name: str) -> Iterator[bytes]:
     while True:
         try:
             block = stream.read(_BLOCK)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (EOFError, isal_zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
                 f"{name}: its packed data end or break after {done} bytes ({error}): fetch the file again; nothing"
                 " of this ingestion was published"

@@ -95,13 +95,11 @@ def _reader(layout: Layout, uri: str) -> UbiReader | JsonReader | CsvReader:
 def _chunks(lines: Iterator[Line]) -> Iterator[tuple[list[Line], bool]]:
     """Lists of lines, each with whether it is the last."""
     held: list[Line] = []
-    size = 0
     while more := list(islice(lines, _STEP)):
-        if len(held) >= _LINES or size >= _BYTES:
+        if held and (len(held) >= _LINES or more[0].offset - held[0].offset >= _BYTES):
             yield held, False
-            held, size = [], 0
+            held = []
         held += more
-        size += sum(len(line.content) for line in more)
     yield held, True
 
 

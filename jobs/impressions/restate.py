@@ -142,7 +142,7 @@ def _daily(rows: pl.DataFrame, day: str, spec: dict, out: dict[str, Any]) -> Non
 def _texts(rows: pl.DataFrame, out: str) -> dict:
     """Staged texts behind the keys of a day, each once, with the day."""
     day = pl.col("event_day").alias("first_day")
-    queries = rows.select("corpus", "locale", "query_key", "query", day).unique(["locale", "query_key"])
+    queries = rows.select("corpus", "locale", "query_key", "query", day).unique("query_key")  # a key implies its locale
     items = rows.select("corpus", "item_id", day).unique("item_id")
     corpus = items["corpus"][0] if items.height else ""
     items = hashed(items, "item_id", "item_key", lambda item: item_key(corpus, item))

@@ -51,6 +51,7 @@ def _read_spec(part: Part, files: list[InputFile], work: Ingestion, name: str) -
         "out": work.store.documents.uri(f"{folder}/{name}"),
         "scratch": work.out(name),
         "latest": work.latest.isoformat(),
+        "size": sum(f.size for f in files),
     }
 
 
@@ -108,7 +109,7 @@ def join(parts: list[Part], work: Ingestion) -> None:
     for part in parts:
         context, between = _context(part)
         for bucket in range(part.buckets):
-            documents = [d["uri"] for r in part.read for d in r["documents"] if d["bucket"] == bucket]
+            documents = [d for r in part.read for d in r["documents"] if d["bucket"] == bucket]
             if documents:
                 specs.append(_join_spec(part, documents, context, between, work.out(f"{part.source.name}-{bucket}")))
                 owners.append(part)
@@ -133,9 +134,10 @@ def _find_doubted(parts: list[Part], work: Ingestion) -> None:
         part.doubted += [result["doubted"]] if result["doubted"] else []
 
 
-def _join_spec(part: Part, documents: list[str], context: list[str], between: list[str], out: str) -> dict:
+def _join_spec(part: Part, documents: list[dict], context: list[str], between: list[str], out: str) -> dict:
     return {
-        "documents": documents,
+        "documents": [d["uri"] for d in documents],
+        "size": sum(d["rows"] for d in documents),
         "doubted": part.doubted,
         "context": context,
         "between": between,

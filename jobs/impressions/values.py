@@ -110,14 +110,18 @@ def id_texts_of(values: list) -> pl.Series:
 
 def ids_of(values: list) -> tuple[pl.Series, pl.Series]:
     """`item_of` of each value, and the reasons."""
-    if set(map(type, values)) <= {str, NoneType}:
-        return texts_of(values), pl.Series([None] * len(values), dtype=pl.String)
+    kinds = set(map(type, values))
+    if kinds <= {str, int, NoneType} and all(-_MOST < v < _MOST for v in values if type(v) is int):
+        texts = [str(v) if type(v) is int else v for v in values] if int in kinds else values
+        return texts_of(texts), pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
     found = [item_of(v) for v in values]
     return pl.Series([i for i, _ in found], dtype=pl.String), pl.Series([r for _, r in found], dtype=pl.String)
 
 
 def wholes_of(values: list) -> tuple[pl.Series, pl.Series]:
     """`whole` of each value, and the reasons."""
+    if set(map(type, values)) == {int} and min(values) > -1e9 and max(values) < 1e9:
+        return pl.Series(values, dtype=pl.Int64), pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
     found = [(v, None) if type(v) is int and -1e9 < v < 1e9 else whole(v) for v in values]
     return pl.Series([n for n, _ in found], dtype=pl.Int64), pl.Series([r for _, r in found], dtype=pl.String)
 

@@ -3,15 +3,18 @@
 import subprocess
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
 from jobs.core import spark
 from jobs.core.errors import MachineError
+from jobs.core.python_daemon import without_archives
 from jobs.core.settings import Spark, load_settings
-from jobs.core.spark import SparkProvider, ship, shipped
+from jobs.core.spark import SparkProvider, run_tasks, ship, shipped
 from jobs.package import TASK_PACKAGES, closure, write_code
 
 
@@ -32,6 +35,27 @@ def test_a_local_session_stays_on_loopback_with_flags_for_short_runs():
     found = conf()
     assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
     assert "TieredStopAtLevel" in found["spark.driver.extraJavaOptions"] and "spark.local.dir" in found
+
+
+def test_only_local_workers_start_without_sparks_archives():
+    assert find_spec(conf()["spark.python.daemon.module"]) is not None
+    assert not [key for key in conf(master="spark://h:7077") if key.startswith("spark.python.")]
+    path = ["/a/pyspark.zip", "/code", "/b/spark-core.jar", "/site-packages", "/c/py4j-src.zip"]
+    assert without_archives(path) == ["/code", "/site-packages"]
+
+
+@pytest.mark.parametrize("sizes", [[1, 5, 3], [None, 2, None], []])
+def test_the_largest_tasks_start_first_and_results_keep_the_order_of_the_specs(sizes):
+    specs = [{"n": n} | ({} if size is None else {"size": size}) for n, size in enumerate(sizes)]
+    context = MagicMock()
+    context.parallelize.side_effect = lambda given, parts: SimpleNamespace(
+        map=lambda function: SimpleNamespace(collect=lambda: [function(one) for one in given])
+    )
+    found = run_tasks(SimpleNamespace(session=SimpleNamespace(sparkContext=context)), lambda spec: spec["n"], specs)
+    assert found == list(range(len(sizes)))
+    if sizes:
+        started = [one.get("size", 0) for one in context.parallelize.call_args.args[0]]
+        assert started == sorted(started, reverse=True)
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])

@@ -79,6 +79,27 @@ def test_a_time_with_an_offset_is_the_moment_that_python_reads(pairs):
     assert read_.to_list() == [m.astimezone(UTC) for m in moments]
 
 
+USUAL = MOMENTS.map(lambda m: m.isoformat(timespec="milliseconds") + "Z")
+ODD = st.one_of(
+    MOMENTS.map(lambda m: m.isoformat() + "+02:00"),
+    st.sampled_from(
+        ["", "  ", "x", "2026-02-30T00:00:00.000Z", "2026-11-13T24:00:36.744Z", "2026-11-13T23:59:60.744Z"]
+    ),
+    st.sampled_from(
+        ["1794597442041", "2026-11-13", "2026-11-13 00:00", "1850-01-01T00:00:00.000Z", "2026-13-01", None]
+    ),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(USUAL, ODD), min_size=1, max_size=20), st.sampled_from(["", "Europe/Berlin"]))
+def test_the_usual_form_is_read_as_it_would_be_among_all_others(texts, zone):
+    alone = [read_times(pl.Series([f" {text}" if text else text], dtype=pl.String), zone=zone) for text in texts]
+    together = read_times(pl.Series(texts, dtype=pl.String), zone=zone)
+    assert together[0].to_list() == [time.to_list()[0] for time, _ in alone], "a space in front takes the long way"
+    assert together[1].to_list() == [reason.to_list()[0] for _, reason in alone]
+
+
 @settings(deadline=None)
 @given(MOMENTS.map(lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000, tzinfo=UTC)))
 def test_epoch_numbers_of_every_unit_are_one_moment(moment):
