@@ -39,6 +39,10 @@ _LOCAL_PYTHON = {
 """Workers start and take tasks without delay: over TCP each task waits 40 ms for an acknowledgement of its specs."""
 
 
+_SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir", 60
+"""A socket's path has 107 bytes at most, its name 43; with a longer scratch folder sockets go to Java's own."""
+
+
 def local_jvm() -> str:
     """Flags of a JVM on this machine, apart from the class archive."""
     return _LOCAL_JVM.format(home=_scratch(), log=_LOG)
@@ -161,7 +165,7 @@ class SparkProvider:
             conf["spark.local.dir"] = scratch  # of a cluster, the machines say it themselves
             conf["spark.driver.bindAddress"] = conf["spark.driver.host"] = "127.0.0.1"
             conf["spark.driver.extraJavaOptions"] = f"{local_jvm()} {class_data.options()}".strip()
-            conf |= _LOCAL_PYTHON
+            conf |= _LOCAL_PYTHON | ({_SOCKETS: scratch} if len(scratch.encode()) <= _SOCKET_FOLDER else {})
         if submitted():  # the driver's JVM runs already, with the jars, memory and addresses of the submission
             conf = {key: value for key, value in conf.items() if key not in _OF_THE_SUBMISSION}
         if is_object_store(self._store_uri):

@@ -91,40 +91,44 @@ class UbiReader:
     def _sorted(self, lines: list[Line], refused: list[tuple[Line, str]]) -> tuple[_Told, _Told]:
         """Events of declared actions and query rows; other documents are refused, bulk action lines are none."""
         events, queries = _Told([], [], []), _Told([], [], [])
-        seen = 0
+        actions, names, bulk_id, seen = self._actions, [], self._bulk_id, 0
         for line in lines:
-            document, reason = load(line)
-            if reason is None and len(document) == 1 and (action := _bulk_action(document)) is not None:
-                self._bulk_id = action or None
+            try:
+                document = None if line.cut else orjson.loads(line.content)
+            except orjson.JSONDecodeError:
+                document = None
+            if type(document) is dict and len(document) == 1 and (action := _bulk_action(document)) is not None:
+                bulk_id = action or None
                 continue
             seen += 1
-            event_id, self._bulk_id = self._bulk_id, None
-            if reason is None and "_source" in document:
+            event_id, bulk_id = bulk_id, None
+            if type(document) is not dict:
+                refused.append((line, why_none(line)))
+                continue
+            if "_source" in document:
                 document = document["_source"] if isinstance(document["_source"], dict) else document
-            if reason is not None:
-                refused.append((line, reason))
+            name = document.get("action_name")
+            if type(name) is str and name in actions:
+                names.append(name)
+                events.add(line, document, event_id)
             elif "action_name" in document:
-                self._keep_event(line, document, event_id, events, refused)
+                self._set_aside(line, name, refused)
             elif "user_query" in document:
                 queries.add(line, document, event_id)
             else:
                 refused.append((line, _unknown(document)))
+        self._bulk_id = bulk_id
         self.tally.documents += seen
+        self.tally.actions.update(names)
         return events, queries
 
-    def _keep_event(
-        self, line: Line, document: dict, event_id: str | None, events: _Told, refused: list[tuple[Line, str]]
-    ) -> None:
-        name = document["action_name"]
+    def _set_aside(self, line: Line, name: Any, refused: list[tuple[Line, str]]) -> None:
+        """Refuse an event without an action; count one whose action is declared irrelevant or unknown."""
         if name is None or name == "":
             refused.append((line, reasons.MISSING_ACTION))
             return
-        known = isinstance(name, str)
-        self.tally.actions[name if known else str(name)] += 1
-        if known and name in self._actions:
-            events.add(line, document, event_id)
-        else:
-            self.tally.ignored += 1
+        self.tally.actions[name if isinstance(name, str) else str(name)] += 1
+        self.tally.ignored += 1
 
     def _gather_events(self, told: _Told, into: dict[str, list]) -> None:
         documents = told.documents
@@ -225,13 +229,16 @@ def _shared_rows(columns: dict[str, list]) -> pl.DataFrame:
 
 def load(line: Line) -> tuple[Any, str | None]:
     """The JSON object of a line, or the reason why there is none."""
-    if line.cut:
-        return None, reasons.TOO_LONG
     try:
-        document = orjson.loads(line.content)
+        document = None if line.cut else orjson.loads(line.content)
     except orjson.JSONDecodeError:
-        return None, _why(line.content)
-    return (document, None) if isinstance(document, dict) else (None, reasons.MALFORMED)
+        document = None
+    return (document, None) if isinstance(document, dict) else (None, why_none(line))
+
+
+def why_none(line: Line) -> str:
+    """Why a line holds no JSON object."""
+    return reasons.TOO_LONG if line.cut else _why(line.content)
 
 
 def exact_document(content: bytes) -> dict:

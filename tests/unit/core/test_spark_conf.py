@@ -37,9 +37,13 @@ def test_a_local_session_stays_on_loopback_with_flags_for_short_runs():
     assert "TieredStopAtLevel" in found["spark.driver.extraJavaOptions"] and "spark.local.dir" in found
 
 
-def test_only_local_workers_start_without_sparks_archives():
+def test_only_local_workers_start_without_sparks_archives(monkeypatch):
     assert find_spec(conf()["spark.python.daemon.module"]) is not None
     assert not [key for key in conf(master="spark://h:7077") if key.startswith("spark.python.")]
+    monkeypatch.setenv("HINDCAST_SCRATCH", "/short")
+    assert conf()["spark.python.unix.domain.socket.dir"] == "/short"
+    monkeypatch.setenv("HINDCAST_SCRATCH", "/long" * 20)
+    assert "spark.python.unix.domain.socket.dir" not in conf(), "no socket can have so long a path"
     path = ["/a/pyspark.zip", "/code", "/b/spark-core.jar", "/site-packages", "/c/py4j-src.zip"]
     assert without_archives(path) == ["/code", "/site-packages"]
 
