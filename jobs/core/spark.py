@@ -126,6 +126,7 @@ class SparkProvider:
         os.environ.setdefault("TZ", "UTC")
         if self._local:  # executors elsewhere must find the driver under an address of its own
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            Path(_scratch()).mkdir(parents=True, exist_ok=True)  # for the workers' sockets
         builder = SparkSession.builder.appName("hindcast")
         builder = builder if submitted() else builder.master(self._master())
         for key, value in self._conf().items():
