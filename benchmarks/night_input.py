@@ -178,10 +178,10 @@ def _one_day(job: tuple[str, str, str, date]) -> tuple[dict[str, StagedFile], pl
 
 
 def _canonical(log: Path, corpus: str, day: date) -> pl.DataFrame:
-    """Rows of one event day as ingestion would store them (the simulated Parquet log is clean): as of the day before
-    the last.
+    """Rows of one event day as ingestion would store them (the simulated Parquet log is clean), as of the day before
+    the last. A page that arrives two days late can do so past midnight, on the third day.
     """
-    arrivals = [day + timedelta(days=n) for n in range(4) if day + timedelta(days=n) < LAST]  # 2 days late, past midnight
+    arrivals = [day + timedelta(days=n) for n in range(4) if day + timedelta(days=n) < LAST]
     paths = [log / "parquet" / corpus / arrived.isoformat() / "part-0000.parquet" for arrived in arrivals]
     rows = pl.scan_parquet(paths).filter(pl.col("shown_at").dt.date() == day).collect()
     kinds, salt = IMPRESSIONS.polars(), _salt()
