@@ -7,11 +7,13 @@
 The last line of stdout is a JSON object: seconds by step.
 """
 
+import itertools
 import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,10 @@ from jobs.core.context import Context
 from jobs.core.progress import Progress
 from jobs.core.settings import load_settings
 from jobs.core.spark import SparkProvider, run_tasks
-from jobs.core.tables import DataFile, Store, read_files, stage
+from jobs.core.tables import DataFile, Store, scan_files, stage
 from jobs.core.windows import Run, WindowLengths
 from jobs.impressions.days import daily_counts, daily_users, range_cuts
+from schemas.contract import Table
 from schemas.logs import DAILY_COUNTS, DAILY_USERS, IMPRESSIONS
 
 RANKS = 10
@@ -33,6 +36,7 @@ LENGTHS = WindowLengths(evaluation_days=1, gap_days=0, evidence_days=DAYS)
 RUN = Run.launch("bench", start=LAST + timedelta(days=1), lengths=LENGTHS)
 """A run whose evidence window is the 30 days up to the last one, all of which arrived before its cut."""
 
+ROWS_AT_ONCE = 100_000  # impressions that a task counts at a time: .1 GiB
 _NEEDED = [name for name in IMPRESSIONS.names if name not in ("query", "query_raw", "session_key", "shown_at")]
 
 
@@ -76,8 +80,9 @@ def count_days(ctx: Context, days: list[date]) -> None:
     wanted = [day.isoformat() for day in days]
     files = ctx.store.files("impressions", where={"event_day": wanted, "corpus": CORPORA})
     uris = {table.name: ctx.store.table_uri(table.name) for table in (DAILY_COUNTS, DAILY_USERS)}
-    largest = sorted(files, key=lambda file: -file.rows)  # the long tasks first, so that both cores end together
-    specs = [{"file": file, "uris": uris} for file in largest]
+    specs = [
+        {"file": file, "keys": keys, "uris": uris, "size": file.rows} for file in files for keys in _cut(file, parts=2)
+    ]
     results = run_tasks(ctx.spark, count_file, specs, label="counts")
     for name in uris:
         staged = [result[name] for result in results]
@@ -88,14 +93,26 @@ def count_days(ctx: Context, days: list[date]) -> None:
         ctx.store.write_json(f"{ctx.folder}/propensity/{corpus}.json", declared_curve())
 
 
+def _cut(file: DataFile, *, parts: int) -> list[tuple[int, int]]:
+    """Inclusive (low, high) query keys of equal ranges of a file; keys are hashes, so each holds about as much."""
+    low, high = file.low["query_key"], file.high["query_key"]
+    edges = [low + (high + 1 - low) * n // parts for n in range(parts + 1)]
+    return [(first, end - 1) for first, end in itertools.pairwise(edges)]
+
+
 def count_file(spec: dict[str, Any]) -> dict[str, dict]:
-    """Spark task: counts and users of one file of canonical impressions (whole queries of one day) as staged files."""
-    file: DataFile = spec["file"]
-    rows = read_files(IMPRESSIONS, [file], columns=_NEEDED)
-    made = {DAILY_COUNTS: daily_counts(rows), DAILY_USERS: daily_users(rows)}
+    """Spark task: counts and users of some queries of one day's impressions as staged files, a slice at a time."""
+    whole: DataFile = spec["file"]
+    low, high = spec["keys"]
+    share = replace(whole, low={"query_key": low}, high={"query_key": high}, rows=whole.rows // 2)
+    made: dict[Table, list[pl.DataFrame]] = {DAILY_COUNTS: [], DAILY_USERS: []}
+    for keys in _cut(share, parts=max(1, share.rows // ROWS_AT_ONCE)):
+        rows = scan_files(IMPRESSIONS, [whole], columns=_NEEDED).filter(pl.col("query_key").is_between(*keys)).collect()
+        made[DAILY_COUNTS].append(daily_counts(rows))
+        made[DAILY_USERS].append(daily_users(rows))
     staged = {}
-    for table, frame in made.items():
-        where = {name: file.partition[name] for name in table.partition}
+    for table, frames in made.items():
+        where, frame = {name: whole.partition[name] for name in table.partition}, pl.concat(frames)
         cuts = range_cuts(frame["query_key"])
         staged[table.name] = stage(spec["uris"][table.name], table, frame, partition=where, cuts=cuts).as_dict()
     return staged

@@ -8,12 +8,26 @@ Started by Spark as `python -m jobs.core.python_daemon pyspark.worker` (`spark.p
 """
 
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 
 def without_archives(path: list[str]) -> list[str]:
     """The entries of a module path that are neither zip archives nor jars."""
     return [entry for entry in path if not entry.endswith((".zip", ".jar"))]
+
+
+def quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """The worker of a fork, which ends with code 1 instead of a stack trace where Spark has closed its socket."""
+
+    def run(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except BrokenPipeError:
+            return 1
+
+    return run
 
 
 def main() -> None:
@@ -23,9 +37,10 @@ def main() -> None:
     if find_spec("pyspark") is None:
         sys.path[:] = given
     sys.path_importer_cache.clear()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = quietly(daemon.worker)
+    daemon.manager()
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
+import psutil
 import pytest
 
 from schemas.catalog import TABLES
@@ -101,6 +103,10 @@ def test_a_worker_lost_in_mid_job_changes_no_row(tiny, night, cluster, package, 
 
 def _works(worker) -> bool:
     """True while an executor of the worker has a Python process for a task (a child of pyspark.daemon)."""
-    family = worker.children(recursive=True)
-    daemons = [p for p in family if "pyspark.daemon" in " ".join(p.cmdline())]
-    return any(d.children() for d in daemons)
+    return any(_is_busy_daemon(process) for process in worker.children(recursive=True))
+
+
+def _is_busy_daemon(process) -> bool:
+    with suppress(psutil.Error):  # one that ends while it is looked at is not busy
+        return "pyspark.daemon" in " ".join(process.cmdline()) and bool(process.children())
+    return False

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.core import spark
 from jobs.core.errors import MachineError
-from jobs.core.python_daemon import without_archives
+from jobs.core.python_daemon import quietly, without_archives
 from jobs.core.settings import Spark, load_settings
 from jobs.core.spark import SparkProvider, run_tasks, ship, shipped
 from jobs.package import TASK_PACKAGES, closure, write_code
@@ -46,6 +46,16 @@ def test_only_local_workers_start_without_sparks_archives(monkeypatch):
     assert "spark.python.unix.domain.socket.dir" not in conf(), "no socket can have so long a path"
     path = ["/a/pyspark.zip", "/code", "/b/spark-core.jar", "/site-packages", "/c/py4j-src.zip"]
     assert without_archives(path) == ["/code", "/site-packages"]
+
+
+def test_a_worker_whose_session_has_ended_says_nothing():
+    def broken(sock, authenticated):
+        raise BrokenPipeError
+
+    assert quietly(broken)(None, True) == 1
+    assert quietly(lambda sock, authenticated: 0)(None, True) == 0
+    with pytest.raises(ZeroDivisionError):
+        quietly(lambda sock, authenticated: 1 // 0)(None, True)
 
 
 @pytest.mark.parametrize("sizes", [[1, 5, 3], [None, 2, None], []])
