@@ -118,7 +118,7 @@ class SparkProvider:
             from py4j.protocol import Py4JError
 
             with suppress(Py4JError, OSError):
-                _end_counters_later(self._session.sparkContext)
+                _end_counters_later(self._session)
                 self._session.stop()
             self._session = None
 
@@ -177,9 +177,9 @@ class SparkProvider:
         return conf | self._settings.conf
 
 
-def _end_counters_later(context: Any) -> None:
+def _end_counters_later(session: Any) -> None:
     """Let the server of Spark's accumulators end beside us: it asks once a second whether it may, and a stop waits."""
-    server = getattr(context, "_accumulatorServer", None)
+    server = getattr(getattr(session, "sparkContext", None), "_accumulatorServer", None)
     if server is not None:
         ended = server.shutdown
         server.shutdown = lambda: threading.Thread(target=ended, daemon=True).start()

@@ -3,6 +3,7 @@
 Pure of any session and of the Delta log: jobs.core.tables finds the files.
 """
 
+import re
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -12,6 +13,9 @@ import polars as pl
 
 from jobs.core.storage import rust_uri, storage_options
 from schemas.contract import Table
+
+_PLAIN = re.compile(r"\w+=[\w.-]+")
+"""A folder of a partition that means the same to everybody who reads paths: nothing in it is escaped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +48,36 @@ def scan_files(spec: Table, files: list[DataFile], *, columns: list[str] | None 
     For tasks: filters reach the files, so that row groups outside a key range are not read. Empty if no file is given.
     """
     kinds = {n: t for n, t in spec.polars().items() if n in (columns or spec.names)}
+    if len(files) > 1 and all(_tells_its_partition(spec, file) for file in files):
+        return _scan_together(spec, files, kinds)
     scans = [_scan_one(spec, file, kinds) for file in files]
     return pl.concat(scans) if scans else pl.LazyFrame(schema=kinds)
+
+
+def _tells_its_partition(spec: Table, file: DataFile) -> bool:
+    """True if the file's path holds its partition values as they are, and no other `name=value` folder."""
+    folders = [part for part in file.uri.split("/") if "=" in part]
+    return folders == [f"{p}={file.partition[p]}" for p in spec.partition] and all(map(_PLAIN.fullmatch, folders))
+
+
+def _scan_together(spec: Table, files: list[DataFile], kinds: dict) -> pl.LazyFrame:
+    """One scan of all files: in a task over a month, half the time of a scan a file.
+
+    Contracts only ever gain nullable columns, so that nothing but missing columns can differ between files.
+    """
+    every = spec.polars()
+    partition = {name: every[name] for name in spec.partition}
+    scan = pl.scan_parquet(
+        [rust_uri(file.uri) for file in files],
+        schema={name: kind for name, kind in every.items() if name not in partition},
+        hive_partitioning=bool(partition),
+        hive_schema=partition or None,
+        missing_columns="insert",
+        extra_columns="ignore",
+        glob=False,
+        storage_options=storage_options(rust_uri(files[0].uri)) or None,
+    )
+    return scan.select(list(kinds))
 
 
 def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:

@@ -1,5 +1,6 @@
-"""Evidence of one corpus of a run: files and curve gathered by the driver, one Spark task per key range, one commit."""
+"""Evidence of a run: files and curves gathered by the driver, one Spark task per key range, one commit a corpus."""
 
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -18,23 +19,37 @@ PRIOR_PARTS = (64, 4, 1)  # a 64th of a window that several tasks share has pair
 _SUMMED = ("rows", "queries", "impressions", "dropped_rare", "dropped_sensitive", "count_rows")
 
 
-def build_corpus(ctx: Context, corpus: str) -> dict[str, Any]:
-    """Write the run's evidence partition of one corpus and return its counts.
+def build(ctx: Context, corpora: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Write the run's evidence partitions of these corpora and return counts by corpus.
 
-    A window with fewer than windows.min_evidence_days days of data gives no rows and says so: only plain is judged
-    then.
+    All corpora's ranges are one job, so that no core waits for the last range of one of them. A window with fewer than
+    windows.min_evidence_days days of data gives no rows and says so: only plain is judged then.
     """
-    files = window_files(ctx, "daily_counts", corpus)
-    days = days_of(files)
-    enough = len(days) >= ctx.settings.windows.min_evidence_days
-    specs = _specs(ctx, corpus, files) if enough else []
-    prior = _shared_prior(ctx, corpus, specs)
-    results = run_tasks(ctx.spark, build_range, [{**s, "prior": prior} for s in specs], label=f"evidence of {corpus}")
+    files = {corpus: window_files(ctx, "daily_counts", corpus) for corpus in corpora}
+    days = {corpus: days_of(own) for corpus, own in files.items()}
+    enough = {corpus: len(own) >= ctx.settings.windows.min_evidence_days for corpus, own in days.items()}
+    specs = {corpus: _specs(ctx, corpus, own) if enough[corpus] else [] for corpus, own in files.items()}
+    priors = _shared_priors(ctx, specs)
+    tasks = [{**spec, "prior": priors[corpus]} for corpus, own in specs.items() for spec in own]
+    results: dict[str, list[dict[str, Any]]] = {corpus: [] for corpus in specs}
+    for spec, result in zip(tasks, run_tasks(ctx.spark, build_range, tasks, label="evidence"), strict=True):
+        results[spec["corpus"]].append(result)
+    return {
+        corpus: _committed(ctx, corpus, results[corpus])
+        | {
+            "prior": priors[corpus] or (results[corpus][0]["prior"] if own else None),
+            "curve_id": own[0]["curve_id"] if own else None,
+            **_window(ctx, days[corpus], enough[corpus]),
+        }
+        for corpus, own in specs.items()
+    }
+
+
+def _committed(ctx: Context, corpus: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Replace the corpus's partition by what its tasks staged; their counts, summed."""
     staged = [r["staged"] for r in results if r["staged"]]
     ctx.store.commit_files("evidence", staged, replaced=[{"run": ctx.run.key, "corpus": corpus}])
-    total = {name: sum(r[name] for r in results) for name in _SUMMED}
-    used = prior or (results[0]["prior"] if results else None)
-    return {**total, "prior": used, "curve_id": specs[0]["curve_id"] if specs else None, **_window(ctx, days, enough)}
+    return {name: sum(r[name] for r in results) for name in _SUMMED}
 
 
 def _window(ctx: Context, days: list[str], enough: bool) -> dict[str, Any]:
@@ -96,12 +111,13 @@ def curve_entries(curves: list[Curve], *, deepest: int) -> list[tuple]:
     return entries
 
 
-def _shared_prior(ctx: Context, corpus: str, specs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """One prior for all ranges, from the first part of the keys that holds a click; None where one task sees all."""
-    found = None
-    for parts in PRIOR_PARTS if len(specs) > 1 else ():
-        sample = {**specs[0], "range": range_bounds(ranges=parts)[0]}
-        found = run_tasks(ctx.spark, fit_prior_range, [sample], label=f"prior of {corpus}")[0]
-        if found["mean"] > 0:
-            break
+def _shared_priors(ctx: Context, specs: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any] | None]:
+    """One prior for all ranges of a corpus, from the first part of the keys that holds a click; None where one task
+    sees all.
+    """
+    found: dict[str, dict[str, Any] | None] = dict.fromkeys(specs)
+    for parts in PRIOR_PARTS:
+        wanting = [c for c, own in specs.items() if len(own) > 1 and not (found[c] and found[c]["mean"] > 0)]
+        samples = [{**specs[corpus][0], "range": range_bounds(ranges=parts)[0]} for corpus in wanting]
+        found |= zip(wanting, run_tasks(ctx.spark, fit_prior_range, samples, label="evidence: priors"), strict=True)
     return found

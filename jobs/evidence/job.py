@@ -12,9 +12,9 @@ app = typer.Typer(help="Debiased Query-Relevance-Impressions rows.", no_args_is_
 
 def run(ctx: Context) -> dict[str, Any]:
     """Build the evidence of every corpus of the run; returns rows, queries, items and what was left out."""
-    from jobs.evidence.build import build_corpus
+    from jobs.evidence.build import build
 
-    found = {corpus: build_corpus(ctx, corpus) for corpus in ctx.corpora}
+    found = build(ctx, ctx.corpora)
     for corpus, summary in found.items():
         ctx.progress.say(f"  {corpus}: {summary['rows']:,} rows of {summary['queries']:,} queries, {summary['state']}")
     return ctx.record("evidence", {"corpora": found}, tables=("evidence",))

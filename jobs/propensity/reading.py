@@ -60,6 +60,5 @@ def evidence_rows(spec: dict[str, Any], name: str, *, columns: list[str]) -> pl.
 
 
 def collected(spec: dict[str, Any], name: str, *, columns: list[str]) -> pl.DataFrame:
-    """`evidence_rows` in memory, file by file: what reading and guarding need beside the rows is that of one file."""
-    rows = [evidence_rows({**spec, name: [file]}, name, columns=columns).collect() for file in spec[name]]
-    return pl.concat(rows, rechunk=False) if rows else evidence_rows(spec, name, columns=columns).collect()
+    """`evidence_rows` in memory."""
+    return evidence_rows(spec, name, columns=columns).collect()
