@@ -92,12 +92,12 @@ def _since(beyond: pl.DataFrame, reason: str) -> pl.DataFrame:
 
 
 def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Counts of impressions that are not excluded, as schemas.logs.DAILY_COUNTS, sorted by its sort columns.
+    """Counts of one event day's impressions that are not excluded, as schemas.logs.DAILY_COUNTS, sorted by its columns.
 
     A click that arrived on another day than its impression counts on its own arrival day, on a row with impressions 0,
     and so does what a later interaction added.
     """
-    counted = with_item_key(rows.filter(pl.col("excluded").is_null()))
+    counted = with_item_key(_counted(rows))
     shown = counted.with_columns(pl.col("arrived_at").dt.date().alias("arrival_day"))
     clicked_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
     on_time = clicked_on == pl.col("arrival_day")
@@ -108,12 +108,21 @@ def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("interaction") - pl.col("late_interaction").list.sum().fill_null(0),
     )
     late = [f.select(one.columns) for f in _late(shown, clicked_on, on_time) if f.height]
-    sums = pl.concat([one, *late]).group_by(_KEY).agg(pl.col("impressions", "clicks", "interaction").sum())
+    sums = pl.concat([one, *late]).group_by([k for k in _KEY if k not in _IMPLIED])
+    sums = sums.agg(pl.col(_IMPLIED).first(), pl.col("impressions", "clicks", "interaction").sum())
     return sums.select(DAILY_COUNTS.names).sort("query_key", "item_key", *_REST)
 
 
-_REST = ["locale", "segment", "rank", "ranker", "randomised", "arrival_day"]
-_KEY = ["event_day", "corpus", "query_key", "item_key", *_REST]
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that are not excluded; all of them, without a copy, where none is."""
+    return rows if rows["excluded"].null_count() == rows.height else rows.filter(pl.col("excluded").is_null())
+
+
+_REST = ["segment", "rank", "ranker", "randomised", "arrival_day"]
+_IMPLIED = ["event_day", "corpus", "locale"]
+"""Alike in all rows of a query on one day: a query key is a hash of corpus, locale and query."""
+
+_KEY = [*_IMPLIED, "query_key", "item_key", *_REST]
 
 
 def _late(shown: pl.DataFrame, clicked_on: pl.Expr, on_time: pl.Expr) -> list[pl.DataFrame]:
@@ -133,13 +142,11 @@ def _late(shown: pl.DataFrame, clicked_on: pl.Expr, on_time: pl.Expr) -> list[pl
 
 def daily_users(rows: pl.DataFrame) -> pl.DataFrame:
     """The smallest user hashes per query and arrival day of impressions that are not excluded (DAILY_USERS)."""
-    counted = rows.filter(pl.col("excluded").is_null() & pl.col("user_key").is_not_null())
-    key = ["event_day", "corpus", "locale", "query_key", "salt_id"]
-    users = counted.select(
-        *key, pl.col("arrived_at").dt.date().alias("arrival_day"), pl.col("user_key").alias("user_hash")
-    ).unique()
-    ordered = users.sort("query_key", "user_hash", "locale", "salt_id", "arrival_day")
-    group = [*key, "arrival_day"]
+    counted = _counted(rows).filter(pl.col("user_key").is_not_null())
+    group = ["query_key", "salt_id", "arrival_day"]
+    arrival, user = pl.col("arrived_at").dt.date().alias("arrival_day"), pl.col("user_key").alias("user_hash")
+    users = counted.select(*_IMPLIED, "query_key", "salt_id", arrival, user).unique([*group, "user_hash"])
+    ordered = users.sort("query_key", "user_hash", "salt_id", "arrival_day")
     big = ordered.group_by(group).len().filter(pl.col("len") > USERS_KEPT)
     if big.height:
         place = pl.int_range(pl.len()).over(group)
