@@ -28,6 +28,10 @@ FLUSH = 500_000
 """Documents that a reading task holds before it writes them out."""
 
 
+SHARED_DAY = 250_000
+"""Rows of one day in one bucket above which several tasks may share the day, so that its keys are kept in order."""
+
+
 def salt_from(spec: dict) -> Salt:
     """The salt of a task spec."""
     return Salt(secret=bytes.fromhex(spec["secret"]), name=spec["name"])
@@ -204,10 +208,12 @@ def join_task(spec: dict) -> dict:
     joined = join_documents(
         documents, shown=spec["shown"], lateness_days=spec["lateness_days"], doubted=doubted if doubted.height else None
     )
-    rows = joined.rows.with_columns(pl.col("shown_at").dt.date().alias("event_day")).sort("event_day", "query_key")
+    rows = joined.rows.with_columns(pl.col("shown_at").dt.date().alias("event_day"))
+    days = dict(rows.group_by("event_day").len().iter_rows())
+    shared = max(days.values(), default=0) > SHARED_DAY
+    rows = rows.sort("event_day", *(["query_key"] if shared else []))
     told = own.filter(pl.col("kind") != Kind.ROW)
     touched = told.select("search_id").unique()
-    days = dict(rows.group_by("event_day").len().iter_rows())
     before = context.filter(pl.col("kind") != Kind.VALUE).select(pl.col("at").dt.date()).unique().to_series()
     out = spec["out"]
     return {
