@@ -170,4 +170,4 @@ def _counts(rows: pl.DataFrame, compared: int) -> dict[str, int]:
 
 
 def _read(uri: str) -> pl.DataFrame:
-    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None)
+    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None, glob=False)

@@ -82,7 +82,7 @@ def _scan_together(spec: Table, files: list[DataFile], kinds: dict) -> pl.LazyFr
 
 def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:
     uri = rust_uri(file.uri)
-    scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False)
+    scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False, glob=False)
     there = set(scan.collect_schema().names())
     stored = [
         pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n)

@@ -84,7 +84,7 @@ def _days_of_users(keys: list[int], wish: Wish, work: Ingestion) -> set[tuple[st
     """(event day, corpus) on which one of the users was shown anything."""
     found = set()
     for file in _files(wish, work):
-        scan = pl.scan_parquet(rust_uri(file.uri), storage_options=storage_options(file.uri) or None)
+        scan = pl.scan_parquet(rust_uri(file.uri), storage_options=storage_options(file.uri) or None, glob=False)
         if scan.filter(pl.col("user_key").is_in(keys)).select(pl.len()).collect().item():
             found.add((file.partition["event_day"], file.partition["corpus"]))
     return found
@@ -128,7 +128,9 @@ def _forget_texts(table: str, key: str, work: Ingestion) -> int:
     """Remove texts whose key no day holds any more: a query that only this user typed is personal by itself."""
     files = work.store.files("daily_counts")
     scans = [
-        pl.scan_parquet(rust_uri(f.uri), storage_options=storage_options(f.uri) or None).select(key).unique()
+        pl.scan_parquet(rust_uri(f.uri), storage_options=storage_options(f.uri) or None, glob=False)
+        .select(key)
+        .unique()
         for f in files
     ]
     used = pl.concat(scans).unique().collect(engine="streaming") if scans else pl.DataFrame(schema={key: pl.Int64})
@@ -151,7 +153,7 @@ def _forget_documents(keys: list[int], wish: Wish, work: Ingestion) -> int:
         if wish.corpus and source.corpus != wish.corpus:
             continue
         for path in Ledger(work.store, source.name).documents():
-            frame = pl.read_parquet(rust_uri(path), storage_options=storage_options(path) or None)
+            frame = pl.read_parquet(rust_uri(path), storage_options=storage_options(path) or None, glob=False)
             old = pl.col("at").dt.date() < wish.before if wish.before else pl.col("user_key").is_in(keys)
             kept = frame.filter(~old.fill_null(value=False))
             gone += frame.height - kept.height

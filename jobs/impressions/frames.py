@@ -28,4 +28,4 @@ def scan_frames(uris: list[str], *, schema: dict) -> pl.LazyFrame:
     if not uris:
         return pl.LazyFrame(schema=schema)
     options = storage_options(uris[0]) or None
-    return pl.scan_parquet([rust_uri(u) for u in uris], storage_options=options, hive_partitioning=False)
+    return pl.scan_parquet([rust_uri(u) for u in uris], storage_options=options, hive_partitioning=False, glob=False)

@@ -117,7 +117,8 @@ def _bots(source: dict, name: str, day: date, spec: dict, limits: Limits) -> pl.
     held = [f for f in spec["existing"].get(day.isoformat(), []) if f["partition"]["source"] == name]
     if held:
         uris = [rust_uri(f["uri"]) for f in held]
-        old = pl.scan_parquet(uris, storage_options=storage_options(uris[0]) or None, hive_partitioning=False)
+        options = storage_options(uris[0]) or None
+        old = pl.scan_parquet(uris, storage_options=options, hive_partitioning=False, glob=False)
         old = old.filter(~pl.col("user_key").is_in(spec["forgotten"]).fill_null(value=False)).select(*columns, place)
         if source["replace"]:
             touched = scan_frames(source["touched"], schema={"search_id": pl.String})

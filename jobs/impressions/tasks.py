@@ -171,7 +171,8 @@ def _renumbered(
 
 def _numbers(uri: str) -> pl.Series | None:
     """Line numbers, in the file that they came from, of the rows of a replayed file."""
-    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None)["line"] if uri else None
+    options = storage_options(uri) or None
+    return pl.read_parquet(rust_uri(uri), storage_options=options, glob=False)["line"] if uri else None
 
 
 def _keep_refused(seen: dict, raw: list[str], refused: pl.DataFrame, uri: str) -> None:

@@ -144,7 +144,7 @@ def _table(path: str) -> pl.DataFrame:
     uri, options = rust_uri(path), storage_options(path)
     try:
         if Path(path).is_dir() and not (Path(path) / "_delta_log").is_dir():
-            return pl.read_parquet(f"{uri.rstrip('/')}/**/*.parquet")
+            return pl.read_parquet(sorted(map(str, Path(path).rglob("*.parquet"))), glob=False)
         if uri.endswith(".parquet") or Path(path).is_file():
             return _parquet(uri, path)
         return pl.from_arrow(DeltaTable(uri, storage_options=options or None).to_pyarrow_table())
@@ -156,7 +156,7 @@ def _table(path: str) -> pl.DataFrame:
 
 def _parquet(source: Any, name: str) -> pl.DataFrame:
     try:
-        return pl.read_parquet(source)
+        return pl.read_parquet(source, glob=False)
     except FileNotFoundError:
         raise NotThereError(f"{name}: no such file; give the path of an existing one") from None
     except (pl.exceptions.PolarsError, OSError) as error:

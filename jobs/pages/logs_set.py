@@ -135,7 +135,7 @@ def _staged(results: list[dict], name: str) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=kinds)]
     for result in results:
         options = storage_options(result["out"]) or None
-        frames.append(pl.read_parquet(f"{rust_uri(result['out'])}.{name}.parquet", storage_options=options))
+        frames.append(pl.read_parquet(f"{rust_uri(result['out'])}.{name}.parquet", storage_options=options, glob=False))
     return pl.concat([frame.select(pl.col(n).cast(t) for n, t in kinds.items()) for frame in frames])
 
 

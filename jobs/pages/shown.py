@@ -136,7 +136,7 @@ def _common(ctx: Context, keys: pl.Series) -> pl.DataFrame:
 
 
 def _read(uri: str) -> pl.DataFrame:
-    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None)
+    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None, glob=False)
 
 
 def _page(row: dict[str, Any], system: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _read(path: str) -> pl.DataFrame:
     name = path.removesuffix(".gz")
     try:
         if name.endswith(".parquet"):
-            return pl.read_parquet(path)
+            return pl.read_parquet(path, glob=False)
         if name.endswith((".jsonl", ".ndjson")):
             return pl.scan_ndjson(path, infer_schema_length=10_000).collect()
         return pl.read_csv(path, infer_schema=False, separator="\t" if name.endswith(".tsv") else ",")

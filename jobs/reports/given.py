@@ -204,7 +204,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"{path} is no Parquet file ({str(error)[:120]}): name JSON lines .jsonl") from None
     for number, row in enumerate(frame.iter_rows(named=True), 1):

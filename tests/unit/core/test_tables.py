@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from jobs.core.errors import ContractError, NotThereError, UsageError
-from jobs.core.tables import Store, read_files, stage
+from jobs.core.tables import Store, read_files, scan_files, stage
 from schemas.catalog import UnknownTable, table
 
 QUERIES = table("queries")
@@ -191,3 +191,18 @@ def test_of_two_writers_of_one_partition_the_later_commit_stands_alone(store, th
     second.replace("queries", queries("a", 2, 3), where={"corpus": "a"})
     assert second.other is None
     assert sorted(store.read("queries", where={"corpus": "a"}).get_column("query_key")) == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["store", "a b [x] 100%", "env=prod", "event_day=2020-01-01"])
+def test_a_scan_of_many_files_reads_what_each_of_them_holds(tmp_path, name):
+    store = Store(str(tmp_path / name))
+    for day in (date(2026, 1, 1), date(2026, 1, 2)):
+        for corpus in ("a", "0.5-b"):
+            frame = users(day, day.day, 9).with_columns(corpus=pl.lit(corpus))
+            store.replace("daily_users", frame, where={"event_day": day, "corpus": corpus})
+    files = store.files("daily_users")
+    for columns in (None, ["user_hash", "event_day"], ["corpus", "query_key"], ["locale"]):
+        found = scan_files(USERS, files, columns=columns).collect()
+        assert found.equals(read_files(USERS, files, columns=columns).select(found.columns)), columns
+    one = scan_files(USERS, files).filter(pl.col("event_day") == date(2026, 1, 2), pl.col("corpus") == "a").collect()
+    assert sorted(one["user_hash"]) == [2, 9]
