@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ LENGTHS = WindowLengths(evaluation_days=1, gap_days=0, evidence_days=DAYS)
 RUN = Run.launch("bench", start=LAST + timedelta(days=1), lengths=LENGTHS)
 """A run whose evidence window is the 30 days up to the last one, all of which arrived before its cut."""
 
+SHARES = 2  # tasks a file: three files of a day would keep two cores busy for the time of two
 ROWS_AT_ONCE = 150_000  # impressions that a task counts at a time: .1 GiB
 _NEEDED = [name for name in IMPRESSIONS.names if name not in ("query", "query_raw", "session_key", "shown_at")]
 
@@ -81,7 +81,9 @@ def count_days(ctx: Context, days: list[date]) -> None:
     files = ctx.store.files("impressions", where={"event_day": wanted, "corpus": CORPORA})
     uris = {table.name: ctx.store.table_uri(table.name) for table in (DAILY_COUNTS, DAILY_USERS)}
     specs = [
-        {"file": file, "keys": keys, "uris": uris, "size": file.rows} for file in files for keys in _cut(file, parts=2)
+        {"file": file, "keys": keys, "uris": uris, "size": file.rows // SHARES}
+        for file in files
+        for keys in _cut(file.low["query_key"], file.high["query_key"], parts=SHARES)
     ]
     results = run_tasks(ctx.spark, count_file, specs, label="counts")
     for name in uris:
@@ -93,9 +95,8 @@ def count_days(ctx: Context, days: list[date]) -> None:
         ctx.store.write_json(f"{ctx.folder}/propensity/{corpus}.json", declared_curve())
 
 
-def _cut(file: DataFile, *, parts: int) -> list[tuple[int, int]]:
-    """Inclusive (low, high) query keys of equal ranges of a file; keys are hashes, so each holds about as much."""
-    low, high = file.low["query_key"], file.high["query_key"]
+def _cut(low: int, high: int, *, parts: int) -> list[tuple[int, int]]:
+    """Equal inclusive ranges of query keys; keys are hashes, so each holds about as many rows."""
     edges = [low + (high + 1 - low) * n // parts for n in range(parts + 1)]
     return [(first, end - 1) for first, end in itertools.pairwise(edges)]
 
@@ -103,10 +104,8 @@ def _cut(file: DataFile, *, parts: int) -> list[tuple[int, int]]:
 def count_file(spec: dict[str, Any]) -> dict[str, dict]:
     """Spark task: counts and users of some queries of one day's impressions as staged files, a slice at a time."""
     whole: DataFile = spec["file"]
-    low, high = spec["keys"]
-    share = replace(whole, low={"query_key": low}, high={"query_key": high}, rows=whole.rows // 2)
     made: dict[Table, list[pl.DataFrame]] = {DAILY_COUNTS: [], DAILY_USERS: []}
-    for keys in _cut(share, parts=max(1, share.rows // ROWS_AT_ONCE)):
+    for keys in _cut(*spec["keys"], parts=max(1, spec["size"] // ROWS_AT_ONCE)):
         rows = scan_files(IMPRESSIONS, [whole], columns=_NEEDED).filter(pl.col("query_key").is_between(*keys)).collect()
         made[DAILY_COUNTS].append(daily_counts(rows))
         made[DAILY_USERS].append(daily_users(rows))

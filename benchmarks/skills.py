@@ -172,7 +172,7 @@ def _raced(texts: list[str], model: Any, what: str) -> tuple[float, float]:
     """Texts a second of ours and of sentence-transformers, interleaved, the best of three each."""
     ours, theirs = [], []
     for trial in range(3):
-        embedder = Embedder(PACKAGED, cache=OUT / "throughput" / f"{len(what)}-{trial}")
+        embedder = Embedder(PACKAGED, cache=OUT / "throughput" / what / str(trial))
         embedder.encode(["a text that loads the model"])
         marked = [f"{trial} {one}" for one in texts]
         begun = time.perf_counter()

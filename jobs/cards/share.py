@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from jobs.cards.build import ItemPages, closest, select_rows
-from jobs.core.storage import filesystem, is_object_store, rust_uri, storage_options
-from jobs.core.tables import scan_files, stage
+from jobs.core.storage import filesystem, is_object_store
+from jobs.core.tables import scan_files, scan_uris, stage
 from jobs.evidence.relevance import score_interval
 from schemas.cards import CARDS
 from schemas.evidence import EVIDENCE
@@ -31,7 +31,7 @@ def build_share(spec: dict[str, Any]) -> dict[str, Any]:
     other_locales, model.
     """
     clock = [time.perf_counter()]
-    page_items, texts = _read(spec["page_items"]), _read(spec["texts"])
+    page_items, texts = (scan_uris([spec[name]]).collect() for name in ("page_items", "texts"))
     history, hidden = history_of(spec, page_items["item_key"].unique(), texts)
     clock.append(time.perf_counter())
     rows, counts = card_rows(page_items, history, load_array(spec["vectors"]), texts=texts, spec=spec)
@@ -167,7 +167,3 @@ def _counts(rows: pl.DataFrame, compared: int) -> dict[str, int]:
     named = {name: rows.filter(pl.col("dropped") == name).height for name in ("near_duplicate", "exact_match")}
     kept = rows["row"].count()
     return {"compared": compared, "rows": kept, **named, "beyond_k": compared - kept - sum(named.values())}
-
-
-def _read(uri: str) -> pl.DataFrame:
-    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None, glob=False)

@@ -2,11 +2,9 @@
 
 import hashlib
 import itertools
-import struct
 
 import polars as pl
 
-_SIGNED = struct.Struct(">q").unpack
 RANGES, FINEST = 16, 64
 """Row groups of daily tables are cut at this many equal ranges of query_key, those of large days at the finer ones: a
 task reads its own and nothing else."""
@@ -18,7 +16,7 @@ def key_of(*parts: str) -> int:
     The same value as Spark's `cast(conv(substr(sha2(concat_ws(char(0), ...), 256), 1, 16), 16, -10) as bigint)`.
     """
     digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass")).digest()
-    return _SIGNED(digest[:8])[0]
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def query_key(corpus: str, locale: str, query: str) -> int:
@@ -40,7 +38,7 @@ def key_from_hex(text: str) -> int:
     """Inverse of `key_hex`; raises ValueError for anything but 16 hexadecimal digits."""
     if len(text) != 16:
         raise ValueError(f"{text!r} is no key of 16 hexadecimal digits")
-    return _SIGNED(bytes.fromhex(text))[0]
+    return int.from_bytes(bytes.fromhex(text), "big", signed=True)
 
 
 def range_of(key: int, *, ranges: int = RANGES) -> int:

@@ -42,6 +42,12 @@ def read_files(spec: Table, files: list[DataFile], *, columns: list[str] | None 
     return pl.concat([empty, *frames], how="vertical").select(wanted) if frames else empty.select(wanted)
 
 
+def scan_uris(uris: list[str]) -> pl.LazyFrame:
+    """Parquet files by their URIs, whatever characters their names have; at least one."""
+    options = storage_options(rust_uri(uris[0])) or None
+    return pl.scan_parquet([rust_uri(u) for u in uris], storage_options=options, hive_partitioning=False, glob=False)
+
+
 def scan_files(spec: Table, files: list[DataFile], *, columns: list[str] | None = None) -> pl.LazyFrame:
     """The given files as one lazy frame with the declared columns (or `columns`), partition columns included.
 
@@ -81,8 +87,7 @@ def _scan_together(spec: Table, files: list[DataFile], kinds: dict) -> pl.LazyFr
 
 
 def _scan_one(spec: Table, file: DataFile, kinds: dict) -> pl.LazyFrame:
-    uri = rust_uri(file.uri)
-    scan = pl.scan_parquet(uri, storage_options=storage_options(uri) or None, hive_partitioning=False, glob=False)
+    scan = scan_uris([file.uri])
     there = set(scan.collect_schema().names())
     stored = [
         pl.col(n).cast(t) if n in there else pl.lit(None, t).alias(n)

@@ -31,11 +31,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from jobs.core.contracts import check_readable, check_writable
 from jobs.core.errors import ConflictError, ContractError, NotThereError
 from jobs.core.storage import Files, filesystem, rust_uri, storage_options
-from jobs.core.table_files import DataFile, data_file, read_files, scan_files, str_of
+from jobs.core.table_files import DataFile, data_file, read_files, scan_files, scan_uris, str_of
 from schemas.catalog import table as declared
 from schemas.contract import Table
 
-__all__ = ["DataFile", "StagedFile", "Store", "read_files", "scan_files", "stage"]
+__all__ = ["DataFile", "StagedFile", "Store", "read_files", "scan_files", "scan_uris", "stage"]
 
 KEPT_LOG = {"delta.logRetentionDuration": "interval 36500 days", "delta.enableExpiredLogCleanup": "false"}
 """Manifests name versions for as long as their runs are kept; by default the log forgets versions after 30 days."""

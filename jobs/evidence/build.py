@@ -1,6 +1,5 @@
 """Evidence of a run: files and curves gathered by the driver, one Spark task per key range, one commit a corpus."""
 
-from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -19,13 +18,13 @@ PRIOR_PARTS = (64, 4, 1)  # a 64th of a window that several tasks share has pair
 _SUMMED = ("rows", "queries", "impressions", "dropped_rare", "dropped_sensitive", "count_rows")
 
 
-def build(ctx: Context, corpora: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Write the run's evidence partitions of these corpora and return counts by corpus.
+def build(ctx: Context) -> dict[str, dict[str, Any]]:
+    """Write the evidence partitions of the run's corpora and return counts by corpus.
 
     All corpora's ranges are one job, so that no core waits for the last range of one of them. A window with fewer than
     windows.min_evidence_days days of data gives no rows and says so: only plain is judged then.
     """
-    files = {corpus: window_files(ctx, "daily_counts", corpus) for corpus in corpora}
+    files = {corpus: window_files(ctx, "daily_counts", corpus) for corpus in ctx.corpora}
     days = {corpus: days_of(own) for corpus, own in files.items()}
     enough = {corpus: len(own) >= ctx.settings.windows.min_evidence_days for corpus, own in days.items()}
     specs = {corpus: _specs(ctx, corpus, own) if enough[corpus] else [] for corpus, own in files.items()}

@@ -14,7 +14,7 @@ def run(ctx: Context) -> dict[str, Any]:
     """Build the evidence of every corpus of the run; returns rows, queries, items and what was left out."""
     from jobs.evidence.build import build
 
-    found = build(ctx, ctx.corpora)
+    found = build(ctx)
     for corpus, summary in found.items():
         ctx.progress.say(f"  {corpus}: {summary['rows']:,} rows of {summary['queries']:,} queries, {summary['state']}")
     return ctx.record("evidence", {"corpora": found}, tables=("evidence",))

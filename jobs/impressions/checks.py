@@ -153,11 +153,10 @@ def _truth_of_number(number: pl.Expr, *, counts: bool) -> pl.Expr:
 
 def _texts(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     """Masked and normalised query and its key; each distinct text is worked on once."""
-    corpus = layout.corpus
     distinct = frame.filter(pl.col("query").is_not_null()).select("query", "locale").unique()
     masked = [mask_text(q, locale=loc, declared=tuple(layout.locales)) for q, loc in distinct.iter_rows()]
     normal = [normalise_query(m, locale=loc) for m, loc in zip(masked, distinct["locale"], strict=True)]
-    keys = [key_of(corpus, locale, query) for locale, query in zip(distinct["locale"], normal, strict=True)]
+    keys = [key_of(layout.corpus, locale, query) for locale, query in zip(distinct["locale"], normal, strict=True)]
     texts = distinct.with_columns(
         pl.Series("query_raw", masked, dtype=pl.String),
         pl.Series("query_normal", normal, dtype=pl.String),

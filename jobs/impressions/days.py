@@ -102,15 +102,16 @@ def daily_counts(rows: pl.DataFrame) -> pl.DataFrame:
     clicked_on = pl.coalesce("click_arrived_at", "arrived_at").dt.date()
     on_time = clicked_on == pl.col("arrival_day")
     one = shown.select(
-        *_KEY,
+        *_IMPLIED,
+        *_OWN,
         pl.lit(1, pl.Int64).alias("impressions"),
         (pl.col("clicked") & on_time).cast(pl.Int64).alias("clicks"),
         pl.col("interaction") - pl.col("late_interaction").list.sum().fill_null(0),
     )
     late = [f.select(one.columns) for f in _late(shown, clicked_on, on_time) if f.height]
-    sums = pl.concat([one, *late]).group_by([k for k in _KEY if k not in _IMPLIED])
+    sums = pl.concat([one, *late]).group_by(_OWN)
     sums = sums.agg(pl.col(_IMPLIED).first(), pl.col("impressions", "clicks", "interaction").sum())
-    return sums.select(DAILY_COUNTS.names).sort("query_key", "item_key", *_REST)
+    return sums.select(DAILY_COUNTS.names).sort(_OWN)
 
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
@@ -118,11 +119,9 @@ def _counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows if rows["excluded"].null_count() == rows.height else rows.filter(pl.col("excluded").is_null())
 
 
-_REST = ["segment", "rank", "ranker", "randomised", "arrival_day"]
+_OWN = ["query_key", "item_key", "segment", "rank", "ranker", "randomised", "arrival_day"]
 _IMPLIED = ["event_day", "corpus", "locale"]
 """Alike in all rows of a query on one day: a query key is a hash of corpus, locale and query."""
-
-_KEY = [*_IMPLIED, "query_key", "item_key", *_REST]
 
 
 def _late(shown: pl.DataFrame, clicked_on: pl.Expr, on_time: pl.Expr) -> list[pl.DataFrame]:

@@ -16,8 +16,7 @@ import polars as pl
 from jobs.core.context import Context, past
 from jobs.core.errors import UsageError
 from jobs.core.progress import Progress
-from jobs.core.storage import rust_uri, storage_options
-from jobs.core.tables import DataFile
+from jobs.core.tables import DataFile, scan_uris
 from jobs.impressions.daily import day_specs, restate_days, source_spec
 from jobs.impressions.frames import write_frame
 from jobs.impressions.inputs import Ledger
@@ -84,8 +83,7 @@ def _days_of_users(keys: list[int], wish: Wish, work: Ingestion) -> set[tuple[st
     """(event day, corpus) on which one of the users was shown anything."""
     found = set()
     for file in _files(wish, work):
-        scan = pl.scan_parquet(rust_uri(file.uri), storage_options=storage_options(file.uri) or None, glob=False)
-        if scan.filter(pl.col("user_key").is_in(keys)).select(pl.len()).collect().item():
+        if scan_uris([file.uri]).filter(pl.col("user_key").is_in(keys)).select(pl.len()).collect().item():
             found.add((file.partition["event_day"], file.partition["corpus"]))
     return found
 
@@ -127,12 +125,7 @@ def _drop_days(days: set[tuple[str, str]], work: Ingestion) -> int:
 def _forget_texts(table: str, key: str, work: Ingestion) -> int:
     """Remove texts whose key no day holds any more: a query that only this user typed is personal by itself."""
     files = work.store.files("daily_counts")
-    scans = [
-        pl.scan_parquet(rust_uri(f.uri), storage_options=storage_options(f.uri) or None, glob=False)
-        .select(key)
-        .unique()
-        for f in files
-    ]
+    scans = [scan_uris([file.uri]).select(key).unique() for file in files]
     used = pl.concat(scans).unique().collect(engine="streaming") if scans else pl.DataFrame(schema={key: pl.Int64})
     gone = 0
     for (corpus,), rows in work.store.read(table).partition_by("corpus", as_dict=True).items():
@@ -153,7 +146,7 @@ def _forget_documents(keys: list[int], wish: Wish, work: Ingestion) -> int:
         if wish.corpus and source.corpus != wish.corpus:
             continue
         for path in Ledger(work.store, source.name).documents():
-            frame = pl.read_parquet(rust_uri(path), storage_options=storage_options(path) or None, glob=False)
+            frame = scan_uris([path]).collect()
             old = pl.col("at").dt.date() < wish.before if wish.before else pl.col("user_key").is_in(keys)
             kept = frame.filter(~old.fill_null(value=False))
             gone += frame.height - kept.height

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from jobs.core.storage import is_object_store, rust_uri, storage_options
+from jobs.core.tables import scan_uris
 
 _GROUP = 100_000
 """Rows of a row group of staged files: small enough that a reader of one day skips most of a file sorted by day."""
@@ -25,7 +26,4 @@ def write_frame(frame: pl.DataFrame, uri: str) -> str:
 
 def scan_frames(uris: list[str], *, schema: dict) -> pl.LazyFrame:
     """The staged files as one lazy frame; an empty one of that schema if there are none."""
-    if not uris:
-        return pl.LazyFrame(schema=schema)
-    options = storage_options(uris[0]) or None
-    return pl.scan_parquet([rust_uri(u) for u in uris], storage_options=options, hive_partitioning=False, glob=False)
+    return scan_uris(uris) if uris else pl.LazyFrame(schema=schema)

@@ -2,12 +2,10 @@
 
 import hashlib
 import re
-import struct
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-_SIGNED = struct.Struct(">q").unpack
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _DIGITS = re.compile(r"(?<!\w)\+?(?:\d[ .\-/()]{0,2}){6,18}\d(?!\w)")
 _SEVEN = re.compile(r"(?:\d\D*){7}")
@@ -59,9 +57,8 @@ class Salt:
     def key(self, text: str) -> int:
         """Signed 64-bit keyed hash of an id; an id that replay brings back hashed keeps its hash."""
         done = _HASHED.fullmatch(text) if text.startswith("hashed:") else None
-        if done:
-            return _SIGNED(bytes.fromhex(done.group(2)))[0]
-        return _SIGNED(_digest(self.secret, text))[0]
+        digest = bytes.fromhex(done.group(2)) if done else _digest(self.secret, text)
+        return int.from_bytes(digest, "big", signed=True)
 
     def token(self, text: str) -> str:
         """The id as it stands in quarantine: `hashed:SALT:HEX`, which `key` reads back."""

@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 
 from jobs.core.keys import item_key
-from jobs.core.storage import rust_uri, storage_options
-from jobs.core.tables import DataFile, StagedFile, read_files, stage
+from jobs.core.tables import DataFile, StagedFile, read_files, scan_uris, stage
 from jobs.impressions.answers import answering
 from jobs.impressions.canonical import ROWS, merge_rows
 from jobs.impressions.checks import hashed
@@ -116,9 +115,7 @@ def _bots(source: dict, name: str, day: date, spec: dict, limits: Limits) -> pl.
     fresh = fresh.select(*columns, place)
     held = [f for f in spec["existing"].get(day.isoformat(), []) if f["partition"]["source"] == name]
     if held:
-        uris = [rust_uri(f["uri"]) for f in held]
-        options = storage_options(uris[0]) or None
-        old = pl.scan_parquet(uris, storage_options=options, hive_partitioning=False, glob=False)
+        old = scan_uris([f["uri"] for f in held])
         old = old.filter(~pl.col("user_key").is_in(spec["forgotten"]).fill_null(value=False)).select(*columns, place)
         if source["replace"]:
             touched = scan_frames(source["touched"], schema={"search_id": pl.String})

@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from jobs.core.storage import filesystem, rust_uri, storage_options
+from jobs.core.storage import filesystem
+from jobs.core.tables import scan_uris
 from jobs.impressions import reasons
 from jobs.impressions.answers import answering
 from jobs.impressions.canonical import Joined, contradicting, join_documents, with_contents
@@ -171,8 +172,7 @@ def _renumbered(
 
 def _numbers(uri: str) -> pl.Series | None:
     """Line numbers, in the file that they came from, of the rows of a replayed file."""
-    options = storage_options(uri) or None
-    return pl.read_parquet(rust_uri(uri), storage_options=options, glob=False)["line"] if uri else None
+    return scan_uris([uri]).select("line").collect().to_series() if uri else None
 
 
 def _keep_refused(seen: dict, raw: list[str], refused: pl.DataFrame, uri: str) -> None:

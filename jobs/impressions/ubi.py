@@ -93,17 +93,14 @@ class UbiReader:
         events, queries = _Told([], [], []), _Told([], [], [])
         actions, names, bulk_id, seen = self._actions, [], self._bulk_id, 0
         for line in lines:
-            try:
-                document = None if line.cut else orjson.loads(line.content)
-            except orjson.JSONDecodeError:
-                document = None
+            document = _parsed(line)
             if type(document) is dict and len(document) == 1 and (action := _bulk_action(document)) is not None:
                 bulk_id = action or None
                 continue
             seen += 1
             event_id, bulk_id = bulk_id, None
             if type(document) is not dict:
-                refused.append((line, why_none(line)))
+                refused.append((line, _why_none(line)))
                 continue
             if "_source" in document:
                 document = document["_source"] if isinstance(document["_source"], dict) else document
@@ -229,14 +226,19 @@ def _shared_rows(columns: dict[str, list]) -> pl.DataFrame:
 
 def load(line: Line) -> tuple[Any, str | None]:
     """The JSON object of a line, or the reason why there is none."""
+    document = _parsed(line)
+    return (document, None) if isinstance(document, dict) else (None, _why_none(line))
+
+
+def _parsed(line: Line) -> Any:
+    """What a line holds; None where it is no whole JSON text."""
     try:
-        document = None if line.cut else orjson.loads(line.content)
+        return None if line.cut else orjson.loads(line.content)
     except orjson.JSONDecodeError:
-        document = None
-    return (document, None) if isinstance(document, dict) else (None, why_none(line))
+        return None
 
 
-def why_none(line: Line) -> str:
+def _why_none(line: Line) -> str:
     """Why a line holds no JSON object."""
     return reasons.TOO_LONG if line.cut else _why(line.content)
 

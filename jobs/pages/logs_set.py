@@ -11,7 +11,7 @@ from jobs.core.errors import InputError
 from jobs.core.keys import RANGES
 from jobs.core.sensitive import is_sensitive, sensitive_patterns
 from jobs.core.spark import run_tasks
-from jobs.core.storage import rust_uri, storage_options
+from jobs.core.tables import scan_uris
 from jobs.pages.candidates import CURVE, gather
 from jobs.pages.catalogue import catalogue
 from jobs.pages.compose import Composition, compose_pages
@@ -134,8 +134,7 @@ def _staged(results: list[dict], name: str) -> pl.DataFrame:
     kinds = {"counts": _COUNTS, "queries": _QUERIES}[name]
     frames = [pl.DataFrame(schema=kinds)]
     for result in results:
-        options = storage_options(result["out"]) or None
-        frames.append(pl.read_parquet(f"{rust_uri(result['out'])}.{name}.parquet", storage_options=options, glob=False))
+        frames.append(scan_uris([f"{result['out']}.{name}.parquet"]).collect())
     return pl.concat([frame.select(pl.col(n).cast(t) for n, t in kinds.items()) for frame in frames])
 
 

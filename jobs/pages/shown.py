@@ -10,7 +10,7 @@ from jobs.core.errors import InputError, NotThereError, UsageError
 from jobs.core.keys import key_hex, key_of
 from jobs.core.spark import run_tasks
 from jobs.core.storage import rust_uri, storage_options
-from jobs.core.tables import DataFile, scan_files
+from jobs.core.tables import DataFile, scan_files, scan_uris
 from jobs.core.windows import Window
 from jobs.evidence.users import distinct_users
 from schemas.logs import DAILY_USERS, IMPRESSIONS
@@ -34,7 +34,7 @@ def sampled_pages(
         raise UsageError(f"both systems are ranker {rankers['a']!r}: name two that differ")
     specs = _specs(ctx, rankers, window, instances)
     results = run_tasks(ctx.spark, views_of_files, specs, label="pages: page views of two rankers")
-    views = smallest(pl.concat([_read(result["out"]) for result in results]), instances=instances)
+    views = smallest(scan_uris([result["out"] for result in results]).collect(), instances=instances)
     ctx.store.documents.delete(f"{ctx.folder}/pages/views")
     there = {name for result in results for name in result["rankers"]}
     lacking = sorted(set(rankers.values()) - set(views["ranker"]))
@@ -133,10 +133,6 @@ def _common(ctx: Context, keys: pl.Series) -> pl.DataFrame:
     mine = pl.col("query_key").is_in(keys.implode()) & (pl.col("arrival_day") <= ctx.run.as_of)
     counted = distinct_users(rows.filter(mine).select("query_key", "salt_id", "user_hash").collect())
     return counted.filter(pl.col("users_least") >= ctx.settings.evidence.min_users).select("query_key")
-
-
-def _read(uri: str) -> pl.DataFrame:
-    return pl.read_parquet(rust_uri(uri), storage_options=storage_options(uri) or None, glob=False)
 
 
 def _page(row: dict[str, Any], system: str) -> dict[str, Any]:

@@ -141,15 +141,11 @@ def test_every_control_has_a_name_and_every_plot_a_title(page, small):
     assert page.locator("svg.plot").evaluate_all("all => all.every(s => s.querySelector('title').textContent)")
 
 
-def test_six_thousand_pages_are_soon_usable(page, large):
-    """Two seconds is what it may take; a busy machine gets several tries, and one of them has to do it."""
-    took = []
-    while not took or (min(took) >= 2.0 and len(took) < 10):
-        begun = time.monotonic()
-        opened(page, large)
-        page.keyboard.press("j")
-        page.wait_for_selector("#page .item")
-        took.append(time.monotonic() - begun)
-    assert min(took) < 2.0, took
+def test_six_thousand_pages_within_two_seconds(page, large):
+    begun = time.monotonic()
+    opened(page, large)
+    page.keyboard.press("j")
+    page.wait_for_selector("#page .item")
+    assert time.monotonic() - begun < 2.0
     assert count(page).startswith("6,000 of 6,000")
     assert page.locator("#list .row").count() < 60, "only visible rows exist"

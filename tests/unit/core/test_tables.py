@@ -169,7 +169,7 @@ class Overtaken(Store):
 
     def __init__(self, uri, other):
         super().__init__(uri)
-        self.other = other
+        self.other, self.armed = other, False
 
     def _commit_once(self, table, files, replaced):
         self.armed = True
@@ -177,7 +177,7 @@ class Overtaken(Store):
 
     def _open(self, table, version, *, missing_ok):
         found = super()._open(table, version, missing_ok=missing_ok)
-        if self.other and getattr(self, "armed", False):
+        if self.other and self.armed:
             other, self.other = self.other, None
             other()
         return found
